@@ -1,0 +1,55 @@
+"""How Tandem's processes prove to each other that they belong to one cluster.
+
+The cluster secret itself is never sent on an internal hop: HTTP calls carry a token derived from it for one purpose,
+and the KV transfer answers a random challenge (HMAC-SHA256, RFC 2104).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+
+PURPOSE_WORKER_HTTP = "worker-http"
+PURPOSE_TRANSFER = "kv-transfer"
+PURPOSE_METRICS = "metrics"
+
+
+def derive_token(cluster_secret: str, purpose: str) -> str:
+    """Bearer token for `purpose`, 64 hex characters. Knowing it does not reveal the secret or other tokens."""
+    return hmac.new(cluster_secret.encode(), f"tandem:{purpose}".encode(), hashlib.sha256).hexdigest()
+
+
+def bearer(cluster_secret: str, purpose: str) -> str:
+    """Value of the Authorization header for `purpose`."""
+    return f"Bearer {derive_token(cluster_secret, purpose)}"
+
+
+def is_bearer(header: str | None, cluster_secret: str, purpose: str) -> bool:
+    """Whether `header` is the Authorization value for `purpose`, compared in constant time."""
+    return hmac.compare_digest((header or "").encode(), bearer(cluster_secret, purpose).encode())
+
+
+def new_challenge() -> bytes:
+    """32 random bytes for the peer to sign."""
+    return secrets.token_bytes(32)
+
+
+def sign_challenge(cluster_secret: str, side: str, challenge: bytes) -> bytes:
+    """Answer to `challenge` by `side` ("sender" or "receiver": an answer can't be mirrored back)."""
+    key = derive_token(cluster_secret, PURPOSE_TRANSFER).encode()
+    return hmac.new(key, side.encode() + b":" + challenge, hashlib.sha256).digest()
+
+
+def verify_challenge(cluster_secret: str, side: str, challenge: bytes, answer: bytes) -> bool:
+    return hmac.compare_digest(sign_challenge(cluster_secret, side, challenge), answer)
+
+
+def new_serving_key() -> str:
+    """A serving key as shown once to its owner: "sk-tandem-" and 43 characters from 32 random bytes."""
+    return f"sk-tandem-{secrets.token_urlsafe(32)}"
+
+
+def key_digest(key: str) -> str:
+    """What is stored of a key: SHA-256 in hex."""
+    return hashlib.sha256(key.encode()).hexdigest()

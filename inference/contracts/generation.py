@@ -1,0 +1,171 @@
+"""Messages between router and workers: reserve, prefill, generate, and the events of a token stream.
+
+One request travels so (decode first):
+
+    router ── ReserveRequest ──> decode worker            ── Ticket ──> router
+    router ── PrefillRequest ──> prefill worker  (pushes KV to the ticket) ── TokenDelta, HandoffDone ──> router
+    router ── GenerateRequest ─> decode worker            ── TokenDelta ..., Finished ──> router
+
+Streams are lines of JSON, one `StreamEvent` each; the last one is always `Finished`, `HandoffDone` or `StreamFailed`.
+Times between processes are durations in seconds, never clock readings.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from inference.contracts.reports import Address
+from inference.contracts.states import FinishReason, PrefillPath
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+    """How tokens are chosen.
+
+    max_tokens: exactly so many unless the answer ends before. temperature 0 is greedy. top_k 0 and top_p 1 do not
+    restrict. seed: fixed by the router before dispatch, so that prefill and decode draw from one sequence.
+    """
+
+    max_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    seed: int = 0
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+
+
+class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
+    role: str
+    content: str
+
+
+class ChatPrompt(msgspec.Struct, frozen=True, kw_only=True, tag="chat"):
+    """Messages to be laid out by the model's chat template with a generation prompt."""
+
+    messages: tuple[ChatMessage, ...]
+
+
+class TextPrompt(msgspec.Struct, frozen=True, kw_only=True, tag="text"):
+    text: str
+
+
+class TokenPrompt(msgspec.Struct, frozen=True, kw_only=True, tag="tokens"):
+    token_ids: tuple[int, ...]
+
+
+Prompt = ChatPrompt | TextPrompt | TokenPrompt
+
+
+class ReserveRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks an answering worker to check the request and set KV blocks aside for all of it, or refuse."""
+
+    request_id: str
+    model_name: str
+    prompt: Prompt
+    sampling: Sampling
+
+
+class Ticket(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker's promise to hold KV blocks for one request.
+
+    token_ids: the prompt, tokenised once for both workers. cached_tokens: leading tokens whose KV is there already.
+    lease_s: the ticket ends so long after the last renewal; every arriving KV frame and an open generate call renew.
+    transfer: where KV for it is received; None when the worker takes no hand-offs.
+    """
+
+    ticket_id: str
+    request_id: str
+    worker_id: str
+    fingerprint: str
+    token_ids: tuple[int, ...]
+    cached_tokens: int
+    lease_s: float
+    transfer: Address | None
+
+
+class PrefillRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks a prefill worker to read the prompt, push its KV to `target` under `ticket_id`, and make the first token.
+
+    target: from the routing table. fingerprint: the decode worker's; the prefill worker refuses a mismatch at once.
+    """
+
+    request_id: str
+    ticket_id: str
+    token_ids: tuple[int, ...]
+    sampling: Sampling
+    fingerprint: str
+    target: Address
+
+
+class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks an answering worker to write the answer of a ticket.
+
+    path LOCAL: read the prompt here. HANDOFF: wait for the committed KV and go on after the first token, whose text
+    the prefill worker has already given.
+    """
+
+    request_id: str
+    ticket_id: str
+    path: PrefillPath
+
+
+class TokenDelta(msgspec.Struct, frozen=True, kw_only=True, tag="token"):
+    """New tokens and the text that became certain with them (may be empty: a held back partial character or stop)."""
+
+    token_ids: tuple[int, ...]
+    text: str
+
+
+class WorkerTimings(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds spent in one worker; None where the stage did not happen there.
+
+    queue_s: asked until first computed. prefill_s: first chunk until first token. handoff_s: first token until the
+    receiver's verdict (the exposed part of the transfer). decode_wait_s: KV committed until first decode step.
+    """
+
+    queue_s: float | None = None
+    prefill_s: float | None = None
+    handoff_s: float | None = None
+    decode_wait_s: float | None = None
+
+
+class HandoffDone(msgspec.Struct, frozen=True, kw_only=True, tag="handoff"):
+    """Closes a prefill stream whose KV was accepted by the decode worker. transfer_s: busy time of the sender."""
+
+    tokens: int
+    bytes: int
+    transfer_s: float
+    timings: WorkerTimings
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
+    """Closes a stream whose answer is complete. text: what was held back until now.
+
+    A prefill worker sends it instead of `HandoffDone` when the first token already ended the answer.
+    completion_tokens: all tokens of the answer, the prefill worker's first one included.
+    """
+
+    reason: FinishReason
+    text: str
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    timings: WorkerTimings
+
+
+class StreamFailed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
+    """Closes a stream that cannot be completed. `code` is an `ErrorCode`."""
+
+    code: str
+    message: str
+
+
+StreamEvent = TokenDelta | HandoffDone | Finished | StreamFailed
+
+
+class WorkerError(msgspec.Struct, frozen=True, kw_only=True):
+    """Body of every refused worker call. `code` is an `ErrorCode`; `param` names the field at fault."""
+
+    code: str
+    message: str
+    param: str | None = None

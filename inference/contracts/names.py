@@ -1,0 +1,45 @@
+"""Names of queues, tasks, keys, streams and headers, each written once."""
+
+from __future__ import annotations
+
+# Celery
+CONTROL_QUEUE = "control"
+TASK_APPLY_NODE_SPEC = "agent.apply_node_spec"
+TASK_RECORD_NODE_REPORT = "control.record_node_report"
+TASK_RECONCILE_POOL = "control.reconcile_pool"
+TASK_SWEEP = "control.sweep"
+
+
+def node_queue(node_id: str) -> str:
+    """The queue that only the agent of `node_id` consumes."""
+    return f"node.{node_id}"
+
+
+# Redis keys: the last published value, and the channel that says "look again"
+ROUTING_TABLE_KEY = "tandem:routing"
+ROUTING_TABLE_CHANNEL = "tandem:routing:changed"
+KEY_TABLE_KEY = "tandem:keys"
+
+# Redis streams, all capped
+WINDOW_STREAM = "tandem:windows"
+WINDOW_STREAM_MAXLEN = 60_000
+CONSOLE_STREAM = "tandem:console"
+CONSOLE_STREAM_MAXLEN = 10_000
+STREAM_FIELD = "m"
+
+# HTTP headers
+REQUEST_ID_HEADER = "X-Request-Id"
+TIMINGS_HEADER = "X-Tandem-Timings"
+
+# Worker HTTP paths (router and agent call these)
+WORKER_RESERVE = "/worker/reserve"
+WORKER_PREFILL = "/worker/prefill"
+WORKER_GENERATE = "/worker/generate"
+WORKER_TICKETS = "/worker/tickets"
+WORKER_STATUS = "/worker/status"
+WORKER_DRAIN = "/worker/drain"
+WORKER_UNDRAIN = "/worker/undrain"
+WORKER_WINDOWS = "/worker/windows"
+HEALTH_LIVE = "/health/live"
+HEALTH_READY = "/health/ready"
+METRICS = "/metrics"

@@ -1,0 +1,64 @@
+"""What the router reads: where each model is served, and which keys may call."""
+
+from __future__ import annotations
+
+import msgspec
+
+from inference.contracts.reports import Address
+from inference.contracts.states import Role
+
+
+class WorkerRoute(msgspec.Struct, frozen=True, kw_only=True):
+    """One ready worker. Two workers may hand KV over only when their fingerprints are equal."""
+
+    worker_id: str
+    incarnation: str
+    pool_id: str
+    node_id: str
+    role: Role
+    http: Address
+    transfer: Address | None
+    fingerprint: str
+    kv_blocks_total: int | None = None
+
+
+class DeploymentRoute(msgspec.Struct, frozen=True, kw_only=True):
+    """One served model.
+
+    local_prefill_tokens: prompts with at most this many uncached tokens are read by the decode worker itself.
+    default_max_tokens: answer limit when the client names none.
+    """
+
+    name: str
+    model_name: str
+    created: int
+    context_length: int | None
+    local_prefill_tokens: int
+    default_max_tokens: int
+    workers: tuple[WorkerRoute, ...]
+
+
+class RoutingTable(msgspec.Struct, frozen=True, kw_only=True):
+    """All served models. `version` only grows; a router ignores an older table."""
+
+    version: int
+    deployments: tuple[DeploymentRoute, ...]
+
+
+class ServingKeyEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One serving key. digest: SHA-256 of the key in hex (keys are 256-bit random, so no salt is needed).
+
+    expires_at: unix seconds; None never expires. models: names it may call; empty means all.
+    """
+
+    key_id: str
+    digest: str
+    expires_at: float | None = None
+    models: tuple[str, ...] = ()
+
+
+class KeyTable(msgspec.Struct, frozen=True, kw_only=True):
+    """All serving keys that are not revoked."""
+
+    version: int
+    keys: tuple[ServingKeyEntry, ...]

@@ -1,0 +1,49 @@
+"""What a worker tells its agent."""
+
+from __future__ import annotations
+
+import msgspec
+
+from inference.contracts.reports import Address, WorkerLoad
+from inference.contracts.states import Role
+from inference.contracts.timings import Window
+
+
+class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer of GET /worker/status.
+
+    ready: weights are loaded and a token was generated. draining: no new requests are taken. healthy: the engine loop
+    turns. failure: set when the engine can't come up or has died; `fatal` when a restart can't mend it (bad path, not
+    a model).
+    """
+
+    worker_id: str
+    incarnation: str
+    role: Role
+    ready: bool
+    draining: bool
+    healthy: bool
+    failure: str | None
+    fatal: bool
+    transfer: Address | None
+    fingerprint: str | None
+    context_length: int | None
+    kv_bytes_per_token: int | None
+    load: WorkerLoad | None
+
+
+class ProcessAnnouncement(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker process writes to its announcement file once its ports are bound (the child binds; F40)."""
+
+    worker_id: str
+    incarnation: str
+    pid: int
+    http: Address
+    transfer: Address | None
+
+
+class WindowBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer of GET /worker/windows: closed windows since the last call. `second` counts back from now: 0, -1, ...;
+    the agent adds its own clock, so one node's windows share one clock."""
+
+    windows: tuple[Window, ...]

@@ -1,0 +1,145 @@
+"""The seam between an engine and everything around it (worker server, KV transfer).
+
+Imports no torch: the worker server, the transfer code and the stub engine see only this. An engine runs its own loop in
+its own thread; every method here may be called from any thread unless said otherwise, and none blocks for longer than
+a lock. Results come back through the sinks given with a request, called on the engine's thread: a sink must hand over
+to its event loop (`loop.call_soon_threadsafe`) and return at once.
+
+Life of KV blocks: `reserve` sets blocks aside and returns a handle; `release` gives them back, is idempotent and works
+in every state: it aborts the request if one runs on the handle. There is no other way for blocks to come back; the
+engine never frees a handle by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from inference.contracts.generation import Prompt, Sampling
+from inference.contracts.reports import WorkerLoad
+from inference.contracts.states import FinishReason
+from inference.contracts.timings import Window
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What an engine is. Two engines may exchange KV only when `fingerprint` is equal: it covers the shape of K and
+    V, rope parameters, dtype, block size, layout version and the weights.
+
+    layout: (layers, kv heads, head size). kv_bytes_per_token: K and V over all layers.
+    """
+
+    model_name: str
+    fingerprint: str
+    context_length: int
+    vocab_size: int
+    block_size: int
+    kv_blocks_total: int
+    kv_bytes_per_token: int
+    layers: int
+
+
+@dataclass(frozen=True, slots=True)
+class KVHandle:
+    """Names a reservation of KV blocks. `capacity`: tokens it has room for (whole blocks)."""
+
+    handle_id: int
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One new token of a request. text: what became certain with it; finish: set on the last one, whose `text` then
+    holds everything that was held back."""
+
+    token_id: int
+    text: str
+    finish: FinishReason | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Prompt tokens [start, end) were computed: their KV is complete and may be exported. `done` on the last chunk."""
+
+    start: int
+    end: int
+    done: bool
+
+
+class Sink(Protocol):
+    """Receives what happens to one request, on the engine's thread."""
+
+    def started(self) -> None:
+        """First computed in a step (ends the queue time)."""
+
+    def token(self, token: Token) -> None: ...
+
+    def progress(self, progress: Progress) -> None:
+        """Only for prefill requests that asked for it."""
+
+    def failed(self, error: Exception) -> None:
+        """Ends the request; a `TandemError` where the cause has a code."""
+
+
+class Engine(Protocol):
+    """One model on one set of devices, with one running batch."""
+
+    @property
+    def info(self) -> EngineInfo:
+        """Valid after `start` returned."""
+
+    def start(self) -> None:
+        """Load weights, allocate the KV arena, generate one token to prove it, start the loop thread. Blocking; called
+        from a worker thread. Raises `TandemError(INVALID_REQUEST)` when the model path or kind can't ever work (a
+        restart would not help), anything else when a restart might."""
+
+    def stop(self) -> None:
+        """End the loop thread within a few seconds; running requests get `failed`. Idempotent."""
+
+    def heartbeat_age(self) -> float:
+        """Seconds since the loop thread last turned (it turns when idle too). Large while a step hangs."""
+
+    def load(self) -> WorkerLoad: ...
+
+    def drain_window(self, window: Window) -> None:
+        """Move what was measured since the last call into `window` (step times, tokens, queue times)."""
+
+    def tokenize(self, prompt: Prompt) -> list[int]:
+        """Token ids of `prompt`; chat prompts go through the chat template with a generation prompt.
+
+        Raises `TandemError(INVALID_REQUEST)` for what can't be laid out (no chat template, bad roles, ids out of
+        range, an empty prompt)."""
+
+    def reserve(self, capacity: int) -> KVHandle:
+        """Blocks for `capacity` tokens, all or nothing.
+
+        Raises `TandemError(KV_FULL)` when they are not free now, `TandemError(CONTEXT_LENGTH_EXCEEDED)` when they never
+        could be."""
+
+    def release(self, handle: KVHandle) -> None: ...
+
+    def prefill(
+        self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink, *, report_progress: bool
+    ) -> None:
+        """Read the prompt and make the first token (one `token` call), then stop; KV stays in `handle`."""
+
+    def generate(self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink) -> None:
+        """Read the prompt and write the whole answer."""
+
+    def resume(
+        self, handle: KVHandle, token_ids: list[int], first_token: int, sampling: Sampling, sink: Sink
+    ) -> None:
+        """Go on after `first_token`, whose text was given elsewhere; KV of all of `token_ids` was imported into
+        `handle`. The first `token` call is the second token of the answer."""
+
+    def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> memoryview:
+        """KV of tokens [start, end) of `layers` as contiguous bytes in wire layout [layer, K|V, head, token, dim].
+        Only for tokens whose `Progress` was reported and whose handle is not released. Any thread."""
+
+    def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview) -> None:
+        """Write what `export_kv` gave into the blocks of `handle`. Raises `ValueError` when sizes don't fit. Any
+        thread, but never after `release` of the handle."""
+
+
+EngineFactory = Callable[[], Engine]
