@@ -57,18 +57,26 @@ Prompt = ChatPrompt | TextPrompt | TokenPrompt
 
 
 class ReserveRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Asks an answering worker to check the request and set KV blocks aside for all of it, or refuse."""
+    """Asks an answering worker to check the request and set KV blocks aside for all of it, or refuse.
+
+    clip_max_tokens: the client named no limit, so `sampling.max_tokens` is only a default: when prompt and answer
+    together would pass the context length (or could never fit the worker's KV), the worker lowers the limit to what
+    fits instead of refusing. A prompt that leaves no room for one token is refused either way.
+    """
 
     request_id: str
     model_name: str
     prompt: Prompt
     sampling: Sampling
+    clip_max_tokens: bool = False
 
 
 class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     """A worker's promise to hold KV blocks for one request.
 
     token_ids: the prompt, tokenised once for both workers. cached_tokens: leading tokens whose KV is there already.
+    max_tokens: the answer limit that counts, equal to the one asked for unless the worker was allowed to clip it; the
+    router puts it into the sampling of the `PrefillRequest`.
     lease_s: the ticket ends so long after the last renewal; every arriving KV frame and an open generate call renew.
     transfer: where KV for it is received; None when the worker takes no hand-offs.
     """
@@ -79,6 +87,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str
     token_ids: tuple[int, ...]
     cached_tokens: int
+    max_tokens: int
     lease_s: float
     transfer: Address | None
 
