@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class AccessConfig(AppConfig):
+    name = "controlplane.access"

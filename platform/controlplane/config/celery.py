@@ -1,0 +1,42 @@
+"""The control plane's Celery application: queue "control" and the beat schedule.
+
+Tasks are acknowledged early on purpose: with late acks a worker exits when Redis goes away while a task is in flight.
+Nothing is lost by it, since the sweep finds whatever a lost task would have done.
+"""
+
+from __future__ import annotations
+
+import os
+
+from celery import Celery
+from inference.contracts import names
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.config.settings")
+
+from django.conf import settings  # noqa: E402  (settings need the variable above)
+
+app = Celery("controlplane")
+app.conf.update(
+    broker_url=settings.REDIS_URL,
+    task_default_queue=names.CONTROL_QUEUE,
+    task_ignore_result=True,
+    task_acks_late=False,
+    worker_prefetch_multiplier=1,
+    broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,
+    broker_transport_options={"socket_timeout": 5, "socket_connect_timeout": 3},
+    accept_content=["json"],
+    task_serializer="json",
+    enable_utc=True,
+    timezone="UTC",
+    worker_hijack_root_logger=False,
+    beat_schedule={
+        "sweep": {
+            "task": names.TASK_SWEEP,
+            "schedule": settings.SWEEP_INTERVAL_S,
+            # A sweep that was not taken in time is worth nothing: the next one looks at everything again.
+            "options": {"expires": settings.SWEEP_INTERVAL_S * 2},
+        },
+    },
+)
+app.autodiscover_tasks()

@@ -1,0 +1,44 @@
+"""DATABASE_URL -> Django's DATABASES entry. SQLite in WAL mode unless said otherwise; PostgreSQL by psycopg 3."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+
+def database_from_url(url: str, data_dir: Path) -> dict[str, Any]:
+    """Settings for `url` ("postgresql://user:password@host:port/name?sslmode=require", "sqlite:///path"); an empty
+    one means `data_dir`/tandem.sqlite3."""
+    if not url:
+        return _sqlite(str(data_dir / "tandem.sqlite3"))
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        return _sqlite(unquote(parts.path) if parts.path.startswith("//") else unquote(parts.path.lstrip("/")))
+    if parts.scheme in ("postgres", "postgresql"):
+        return {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": unquote(parts.path.lstrip("/")),
+            "USER": unquote(parts.username or ""),
+            "PASSWORD": unquote(parts.password or ""),
+            "HOST": parts.hostname or "",
+            "PORT": str(parts.port or ""),
+            "CONN_HEALTH_CHECKS": True,
+            "OPTIONS": {"connect_timeout": 5, **dict(parse_qsl(parts.query))},
+        }
+    raise ImproperlyConfigured(f"DATABASE_URL has the scheme {parts.scheme!r}; use postgresql:// or sqlite:///")
+
+
+def _sqlite(name: str) -> dict[str, Any]:
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": name,
+        "OPTIONS": {
+            # Writers queue at BEGIN instead of failing at the first write with "database is locked".
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+        },
+    }

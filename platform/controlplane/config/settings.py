@@ -1,0 +1,120 @@
+"""Settings of the control plane. Every value comes from the environment; see the table in the README."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from controlplane.config import env
+from controlplane.config.database import database_from_url
+
+ROOT = Path(__file__).resolve().parents[3]
+DATA_DIR = Path(env.text("TANDEM_DATA", str(ROOT / "data"))).resolve()
+
+SECRET_KEY = env.secret("TANDEM_SECRET_KEY", DATA_DIR / "secrets" / "django") or "not-set"
+CLUSTER_SECRET = env.secret("TANDEM_CLUSTER_SECRET", DATA_DIR / "secrets" / "cluster")
+DEBUG = env.flag("TANDEM_DEBUG")
+PUBLIC_URL = env.text("TANDEM_PUBLIC_URL", "http://127.0.0.1:8000").rstrip("/")
+ALLOWED_HOSTS = env.listing("TANDEM_ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]")
+CSRF_TRUSTED_ORIGINS = env.listing("TANDEM_TRUSTED_ORIGINS", PUBLIC_URL)
+
+REDIS_URL = env.text("REDIS_URL", "redis://127.0.0.1:6379/0")
+#: What a joining node is told; differs from REDIS_URL where nodes reach Redis by another address.
+NODE_REDIS_URL = env.text("TANDEM_NODE_REDIS_URL", REDIS_URL)
+ROUTER_URL = env.text("TANDEM_ROUTER_URL", "http://127.0.0.1:8001").rstrip("/")
+PUBLIC_ROUTER_URL = env.text("TANDEM_PUBLIC_ROUTER_URL", ROUTER_URL).rstrip("/")
+
+# Timers, in seconds
+NODE_REPORT_INTERVAL_S = env.number("TANDEM_REPORT_INTERVAL_S", 2.0)
+NODE_LOST_AFTER_S = env.number("TANDEM_NODE_LOST_AFTER_S", 20.0)
+SWEEP_INTERVAL_S = env.number("TANDEM_SWEEP_INTERVAL_S", 5.0)
+DRAIN_DEADLINE_S = env.number("TANDEM_DRAIN_DEADLINE_S", 300.0)
+OPERATION_DEADLINE_S = env.number("TANDEM_OPERATION_DEADLINE_S", 1800.0)
+
+DATABASES = {"default": database_from_url(env.text("DATABASE_URL"), DATA_DIR)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "channels",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django.contrib.staticfiles",
+    "controlplane.core",
+    "controlplane.operations",
+    "controlplane.access",
+    "controlplane.catalog",
+    "controlplane.fleet",
+    "controlplane.telemetry",
+    "controlplane.pools",
+    "controlplane.console",
+    "controlplane.launch",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "controlplane.config.urls"
+ASGI_APPLICATION = "controlplane.config.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {"context_processors": ["django.template.context_processors.request"]},
+    }
+]
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+# HTTPS is known from the public address; cookies follow it.
+_HTTPS = PUBLIC_URL.startswith("https://")
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.flag("TANDEM_BEHIND_PROXY") else None
+SECURE_CONTENT_TYPE_NOSNIFF = True
+X_FRAME_OPTIONS = "DENY"
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+STATIC_URL = "static/"
+FRONTEND_DIST = Path(env.text("TANDEM_FRONTEND_DIST", str(ROOT / "frontend" / "dist")))
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["controlplane.core.api.SessionAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "controlplane.core.api.exception_handler",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Tandem management API",
+    "DESCRIPTION": "Everything the console does: catalogue, fleet, deployments and pools, operations, keys.",
+    "VERSION": "0.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": env.text("TANDEM_LOG_LEVEL", "INFO")},
+}

@@ -1,0 +1,18 @@
+"""Every address of the control plane. Each app brings its own; the console takes whatever is left."""
+
+from __future__ import annotations
+
+from django.urls import include, path
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+
+urlpatterns = [
+    path("api/v1/", include("controlplane.access.urls")),
+    path("api/v1/", include("controlplane.catalog.urls")),
+    path("api/v1/", include("controlplane.fleet.urls")),
+    path("api/v1/", include("controlplane.operations.urls")),
+    path("api/v1/", include("controlplane.pools.urls")),
+    path("api/v1/", include("controlplane.console.api_urls")),
+    path("api/v1/schema", SpectacularAPIView.as_view(), name="schema"),
+    path("api/v1/docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
+    path("", include("controlplane.console.urls")),
+]

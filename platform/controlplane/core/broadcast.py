@@ -1,0 +1,36 @@
+"""Console events: one typed event per change, appended to the console stream once the change is committed.
+
+Events are sent only from services. A lost event (Redis away) costs nothing lasting: consoles take a fresh snapshot when
+the stream is back.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import redis
+import structlog
+from django.db import transaction
+from inference.contracts import codec, names
+from inference.contracts.console import ConsoleEvent
+
+from controlplane.core.redis import sync_client
+
+log = structlog.get_logger()
+
+
+def broadcast(event: ConsoleEvent) -> None:
+    """Append `event` after the running transaction commits; at once outside of one."""
+    transaction.on_commit(partial(append, event))
+
+
+def append(event: ConsoleEvent) -> None:
+    try:
+        sync_client().xadd(
+            names.CONSOLE_STREAM,
+            {names.STREAM_FIELD: codec.encode(event)},
+            maxlen=names.CONSOLE_STREAM_MAXLEN,
+            approximate=True,
+        )
+    except redis.RedisError as error:
+        log.warning("console event not sent; consoles will take a snapshot", error=str(error))

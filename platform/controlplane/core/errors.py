@@ -1,0 +1,61 @@
+"""What a service may refuse, in one tree; the REST layer turns each into a status and one sentence.
+
+    ControlError
+    ├── Invalid          400  the request can't be right; `field` names what to change
+    ├── Unauthenticated  401
+    ├── NotFound         404
+    └── Conflict         409  right once, not now
+        └── StaleGeneration   someone changed it meanwhile; `current` is what it is now
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class ControlError(Exception):
+    status = 400
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "invalid",
+        field: str | None = None,
+        current: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.field = field
+        self.current = current
+
+
+class Invalid(ControlError):
+    status = 400
+
+
+class Unauthenticated(ControlError):
+    status = 401
+
+
+class NotFound(ControlError):
+    status = 404
+
+    def __init__(self, kind: str, key: str) -> None:
+        super().__init__(f"There is no {kind} {key!r}.", code="not_found")
+
+
+class Conflict(ControlError):
+    status = 409
+
+
+class StaleGeneration(Conflict):
+    def __init__(self, what: str, seen: int, current: dict[str, Any]) -> None:
+        super().__init__(
+            f"{what} was changed meanwhile: you saw generation {seen}, it is at {current['generation']}. "
+            "Look at the current value and try again.",
+            code="stale_generation",
+            field="generation",
+            current=current,
+        )

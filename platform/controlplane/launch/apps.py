@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class LaunchConfig(AppConfig):
+    name = "controlplane.launch"
