@@ -93,7 +93,7 @@ STATIC_URL = "static/"
 FRONTEND_DIST = Path(env.text("TANDEM_FRONTEND_DIST", str(ROOT / "frontend" / "dist")))
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["controlplane.core.api.SessionAuthentication"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["controlplane.core.authentication.SessionAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],

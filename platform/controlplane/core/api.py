@@ -1,4 +1,4 @@
-"""What every REST endpoint shares: session login with CSRF, typed bodies, one error shape.
+"""What every REST endpoint shares: typed bodies and one error shape.
 
 Bodies and answers are `msgspec` structs: the same ones that travel on the wire and in the console.
 """
@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import msgspec
 from rest_framework import exceptions, status
-from rest_framework.authentication import SessionAuthentication as DRFSessionAuthentication
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
@@ -17,13 +16,6 @@ from rest_framework.views import set_rollback
 from controlplane.core.errors import ControlError, Invalid
 
 T = TypeVar("T")
-
-
-class SessionAuthentication(DRFSessionAuthentication):
-    """Answers 401 instead of 403 when nobody is logged in."""
-
-    def authenticate_header(self, request: Request) -> str:
-        return "Session"
 
 
 def body(request: Request, kind: type[T]) -> T:

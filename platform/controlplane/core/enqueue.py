@@ -19,7 +19,9 @@ def enqueue(task: str, *args: object, queue: str | None = None, expires_s: float
 
 
 def _send(task: str, args: tuple[object, ...], queue: str | None, expires_s: float | None) -> None:
-    from controlplane.config.celery import app  # the app needs settings; this module is imported by models' services
+    from controlplane.config.celery import (
+        app,
+    )  # the app needs settings; this module is imported by models' services
 
     try:
         app.send_task(task, args=args, queue=queue, expires=expires_s, retry=False, ignore_result=True)

@@ -1,11 +1,11 @@
 """What a service may refuse, in one tree; the REST layer turns each into a status and one sentence.
 
-    ControlError
-    ├── Invalid          400  the request can't be right; `field` names what to change
-    ├── Unauthenticated  401
-    ├── NotFound         404
-    └── Conflict         409  right once, not now
-        └── StaleGeneration   someone changed it meanwhile; `current` is what it is now
+ControlError
+├── Invalid          400  the request can't be right; `field` names what to change
+├── Unauthenticated  401
+├── NotFound         404
+└── Conflict         409  right once, not now
+    └── StaleGeneration   someone changed it meanwhile; `current` is what it is now
 """
 
 from __future__ import annotations

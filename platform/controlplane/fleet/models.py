@@ -48,7 +48,9 @@ class Device(models.Model):
     kind = models.CharField(max_length=8, choices=[(kind, kind) for kind in DeviceKind])
     index = models.PositiveIntegerField()
     name = models.CharField(max_length=200)
-    cores = models.CharField(max_length=500, blank=True, help_text="Processor cores of a CPU slot, comma separated.")
+    cores = models.CharField(
+        max_length=500, blank=True, help_text="Processor cores of a CPU slot, comma separated."
+    )
     memory_total = models.BigIntegerField(null=True)
     memory_used = models.BigIntegerField(null=True)
     utilization = models.FloatField(null=True)
