@@ -219,9 +219,7 @@ class TelemetryTick(msgspec.Struct, frozen=True, kw_only=True, tag="telemetry.ti
     frame: TelemetryFrame
 
 
-ConsoleEvent = (
-    DeploymentChanged | DeploymentRemoved | NodeChanged | OperationChanged | ModelChanged | TelemetryTick
-)
+ConsoleEvent = DeploymentChanged | DeploymentRemoved | NodeChanged | OperationChanged | ModelChanged | TelemetryTick
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,9 +1,9 @@
 """Stable codes of what can go wrong between router and workers, and whose turn it is.
 
-    yours   INVALID_REQUEST, CONTEXT_LENGTH_EXCEEDED, MODEL_NOT_FOUND
-    retry   KV_FULL, QUEUE_FULL, DRAINING, NOT_READY          (elsewhere or later; the worker is healthy)
-    ours    FINGERPRINT_MISMATCH, CHECKSUM_MISMATCH, TOKEN_COUNT_MISMATCH, TICKET_EXPIRED, TICKET_UNKNOWN,
-            UNAUTHENTICATED, TRANSFER_FAILED, DEADLINE_EXCEEDED, CANCELLED, ENGINE_FAILED
+yours   INVALID_REQUEST, CONTEXT_LENGTH_EXCEEDED, MODEL_NOT_FOUND
+retry   KV_FULL, QUEUE_FULL, DRAINING, NOT_READY          (elsewhere or later; the worker is healthy)
+ours    FINGERPRINT_MISMATCH, CHECKSUM_MISMATCH, TOKEN_COUNT_MISMATCH, TICKET_EXPIRED, TICKET_UNKNOWN,
+        UNAUTHENTICATED, TRANSFER_FAILED, DEADLINE_EXCEEDED, CANCELLED, ENGINE_FAILED
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ErrorCode(StrEnum):
     NOT_READY = "not_ready"
     FINGERPRINT_MISMATCH = "fingerprint_mismatch"
     CHECKSUM_MISMATCH = "checksum_mismatch"
-    TOKEN_COUNT_MISMATCH = "token_count_mismatch"
+    TOKEN_COUNT_MISMATCH = "token_count_mismatch"  # noqa: S105
     TICKET_EXPIRED = "ticket_expired"
     TICKET_UNKNOWN = "ticket_unknown"
     UNAUTHENTICATED = "unauthenticated"
@@ -32,9 +32,7 @@ class ErrorCode(StrEnum):
 
 
 #: The client must change the request; never counted as a fault, never retried.
-CLIENT_ERRORS = frozenset(
-    {ErrorCode.INVALID_REQUEST, ErrorCode.CONTEXT_LENGTH_EXCEEDED, ErrorCode.MODEL_NOT_FOUND}
-)
+CLIENT_ERRORS = frozenset({ErrorCode.INVALID_REQUEST, ErrorCode.CONTEXT_LENGTH_EXCEEDED, ErrorCode.MODEL_NOT_FOUND})
 
 #: Back-pressure from a healthy worker; try another or wait.
 BUSY_ERRORS = frozenset({ErrorCode.KV_FULL, ErrorCode.QUEUE_FULL, ErrorCode.DRAINING, ErrorCode.NOT_READY})

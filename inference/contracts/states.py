@@ -27,9 +27,9 @@ ANSWERING_ROLES = frozenset({Role.DECODE, Role.UNIFIED})
 class WorkerDesired(StrEnum):
     """What the control plane wants of a worker. Written by services only.
 
-        RUN ──> DRAIN ──> STOP
-         ^        │
-         └────────┘  (a resize-up may cancel a drain)
+    RUN ──> DRAIN ──> STOP
+     ^        │
+     └────────┘  (a resize-up may cancel a drain)
     """
 
     RUN = "run"
@@ -84,9 +84,7 @@ _LIVE = frozenset(
 HOLDS_DEVICES = _LIVE | {WorkerPhase.ASSIGNED, WorkerPhase.BACKOFF, WorkerPhase.UNKNOWN}
 
 #: Phases that are on the way to READY by themselves.
-STARTING_UP = frozenset(
-    {WorkerPhase.ASSIGNED, WorkerPhase.STARTING, WorkerPhase.LOADING, WorkerPhase.BACKOFF}
-)
+STARTING_UP = frozenset({WorkerPhase.ASSIGNED, WorkerPhase.STARTING, WorkerPhase.LOADING, WorkerPhase.BACKOFF})
 
 #: Phases that end an incarnation.
 TERMINAL = frozenset({WorkerPhase.STOPPED, WorkerPhase.FAILED})

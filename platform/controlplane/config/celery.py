@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 
 from celery import Celery
+
 from inference.contracts import names
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.config.settings")
 
-from django.conf import settings  # noqa: E402  (settings need the variable above)
+from django.conf import settings
 
 app = Celery("controlplane")
 app.conf.update(

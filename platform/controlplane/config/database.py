@@ -16,9 +16,7 @@ def database_from_url(url: str, data_dir: Path) -> dict[str, Any]:
         return _sqlite(str(data_dir / "tandem.sqlite3"))
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
-        return _sqlite(
-            unquote(parts.path) if parts.path.startswith("//") else unquote(parts.path.lstrip("/"))
-        )
+        return _sqlite(unquote(parts.path) if parts.path.startswith("//") else unquote(parts.path.lstrip("/")))
     if parts.scheme in ("postgres", "postgresql"):
         return {
             "ENGINE": "django.db.backends.postgresql",
@@ -30,9 +28,7 @@ def database_from_url(url: str, data_dir: Path) -> dict[str, Any]:
             "CONN_HEALTH_CHECKS": True,
             "OPTIONS": {"connect_timeout": 5, **dict(parse_qsl(parts.query))},
         }
-    raise ImproperlyConfigured(
-        f"DATABASE_URL has the scheme {parts.scheme!r}; use postgresql:// or sqlite:///"
-    )
+    raise ImproperlyConfigured(f"DATABASE_URL has the scheme {parts.scheme!r}; use postgresql:// or sqlite:///")
 
 
 def _sqlite(name: str) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from functools import partial
 import redis
 import structlog
 from django.db import transaction
-from inference.contracts import codec, names
-from inference.contracts.console import ConsoleEvent
 
 from controlplane.core.redis import sync_client
+from inference.contracts import codec, names
+from inference.contracts.console import ConsoleEvent
 
 log = structlog.get_logger()
 

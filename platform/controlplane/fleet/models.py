@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 from django.db import models
+
 from inference.contracts.states import DeviceKind, NodePhase
 
 
@@ -48,9 +49,7 @@ class Device(models.Model):
     kind = models.CharField(max_length=8, choices=[(kind, kind) for kind in DeviceKind])
     index = models.PositiveIntegerField()
     name = models.CharField(max_length=200)
-    cores = models.CharField(
-        max_length=500, blank=True, help_text="Processor cores of a CPU slot, comma separated."
-    )
+    cores = models.CharField(max_length=500, blank=True, help_text="Processor cores of a CPU slot, comma separated.")
     memory_total = models.BigIntegerField(null=True)
     memory_used = models.BigIntegerField(null=True)
     utilization = models.FloatField(null=True)

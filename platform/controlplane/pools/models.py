@@ -5,10 +5,10 @@ from __future__ import annotations
 import uuid
 
 from django.db import models
-from inference.contracts.states import Role, WorkerDesired, WorkerPhase
 
 from controlplane.catalog.models import Model
 from controlplane.fleet.models import Device, Node
+from inference.contracts.states import Role, WorkerDesired, WorkerPhase
 
 
 class Deployment(models.Model):
