@@ -1,0 +1,58 @@
+"""Where a one-machine Tandem listens and keeps its files, read once from the environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+
+from controlplane.config import env
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """host: the address everything binds. Loopback unless TANDEM_HOST says otherwise: other machines can join then.
+
+    own_redis: False where REDIS_URL names a server that somebody else runs.
+    """
+
+    root: Path
+    data: Path
+    host: str
+    console_port: int
+    router_port: int
+    redis_port: int
+    own_redis: bool
+
+    @property
+    def logs(self) -> Path:
+        return self.data / "logs"
+
+    @property
+    def secrets(self) -> Path:
+        return self.data / "secrets"
+
+    @property
+    def default_model(self) -> Path:
+        return self.data / "models" / "SmolLM2-135M-Instruct"
+
+    @property
+    def console_url(self) -> str:
+        return f"http://{self.host}:{self.console_port}"
+
+    @property
+    def router_url(self) -> str:
+        return f"http://{self.host}:{self.router_port}"
+
+
+def layout_from_environment() -> Layout:
+    return Layout(
+        root=settings.ROOT,
+        data=settings.DATA_DIR,
+        host=env.text("TANDEM_HOST", "127.0.0.1"),
+        console_port=int(env.number("TANDEM_PORT", 8000)),
+        router_port=int(env.number("TANDEM_ROUTER_PORT", 8001)),
+        redis_port=int(env.number("TANDEM_REDIS_PORT", 6390)),
+        own_redis=env.flag("TANDEM_OWN_REDIS", not env.text("REDIS_URL")),
+    )
