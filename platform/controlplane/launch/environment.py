@@ -11,7 +11,7 @@ import sys
 from typing import NoReturn
 
 from controlplane.launch.layout import Layout
-from controlplane.launch.secrets import ensure_secret
+from controlplane.launch.secret_files import ensure_secret
 
 PREPARED = "TANDEM_UP_PREPARED"
 

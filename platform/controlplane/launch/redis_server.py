@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from controlplane.launch.layout import Layout
-from controlplane.launch.secrets import write_private
+from controlplane.launch.secret_files import write_private
 
 
 class NoRedisServer(Exception):

@@ -17,7 +17,7 @@ from controlplane.launch.banner import banner
 from controlplane.launch.environment import PREPARED, start_again_prepared
 from controlplane.launch.layout import Layout, layout_from_environment
 from controlplane.launch.redis_server import NoRedisServer
-from controlplane.launch.secrets import ensure_secret
+from controlplane.launch.secret_files import ensure_secret
 from controlplane.launch.services import Service, redis_service, tandem_services
 from controlplane.launch.supervisor import StartFailed, Supervisor, stop_leftovers
 

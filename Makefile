@@ -1,0 +1,88 @@
+# The verbs of this project. `make up` and `make test` are all that a newcomer needs; both install what is missing.
+PYTHON ?= python3.11
+BIN := .venv/bin
+TEST_MODEL := build/models/SmolLM2-135M-Instruct
+FRONTEND_SOURCES := $(shell find frontend -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
+PYTEST := $(BIN)/python -m pytest
+NPM = cd frontend && PATH="$$($(CURDIR)/$(BIN)/python -P $(CURDIR)/platform/controlplane/launch/node_path.py)" npm
+export TANDEM_TEST_MODEL ?= $(abspath $(TEST_MODEL))
+# One thread per process: the tests run in parallel, and OpenMP threads that outnumber cores wait for each other.
+TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
+
+.PHONY: up test check lint format bench generate clean reset install console test-unit test-postgres test-system test-console
+
+up: install console  ## start everything; Ctrl-C stops it
+	@exec $(BIN)/python manage.py up
+
+# -- installing ----------------------------------------------------------------------------------------
+install: .venv/.installed
+
+.venv/.installed: requirements.txt
+	@echo "== Python packages (the first time takes a few minutes)"
+	@test -x $(BIN)/python && $(BIN)/python -m pip --version >/dev/null 2>&1 || { rm -rf .venv; $(PYTHON) -m venv .venv; } || \
+	  { echo "Python's venv module is missing: trying Debian's package"; rm -rf .venv; \
+	    apt-get install -y -q $(notdir $(PYTHON))-venv && $(PYTHON) -m venv .venv; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+console: frontend/dist/index.html
+
+frontend/node_modules/.installed: frontend/package-lock.json | install
+	@echo "== Console packages"
+	@$(NPM) ci --no-audit --no-fund --loglevel error
+	@touch $@
+
+frontend/dist/index.html: frontend/node_modules/.installed $(FRONTEND_SOURCES)
+	@echo "== Console build"
+	@$(NPM) run --silent build
+	@touch $@
+
+$(TEST_MODEL)/config.json: | install
+	@$(BIN)/python -m inference.engine.default_model --out $(TEST_MODEL)
+
+/usr/bin/chromium:
+	@echo "== Chromium for the browser test"
+	@apt-get update -q >/dev/null && apt-get install -y -q chromium >/dev/null
+
+# -- testing -------------------------------------------------------------------------------------------
+test: test-unit test-postgres test-console test-system  ## everything, the browser test included
+
+test-unit: install $(TEST_MODEL)/config.json
+	$(TEST_ENV) $(PYTEST) -n 2 --dist loadgroup -m "not e2e and not chaos" tests
+
+test-postgres: install
+	$(TEST_ENV) $(BIN)/python -m tests.postgres_server $(PYTEST) -m postgres tests/control
+
+test-console: console
+	@$(NPM) test --silent
+
+test-system: install console $(TEST_MODEL)/config.json | /usr/bin/chromium
+	$(BIN)/python -m tests.postgres_server $(PYTEST) -m "e2e or chaos" tests/e2e tests/chaos
+
+# -- habits --------------------------------------------------------------------------------------------
+check: lint  ## what a change must pass before it is committed: lint, types, imports, migrations, generated files
+	$(BIN)/python -m mypy
+	PYTHONPATH=platform:. $(BIN)/lint-imports --no-cache
+	$(BIN)/python manage.py makemigrations --check --dry-run
+	$(PYTEST) -q tests/architecture
+	@$(NPM) run --silent check
+
+lint:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format:
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+generate:  ## TypeScript of states, views and events from the contracts
+	$(BIN)/python -m inference.contracts.typescript > frontend/src/generated/contracts.ts
+
+bench: install $(TEST_MODEL)/config.json  ## figures of this machine, printed and written to build/bench/
+	$(BIN)/python -m tests.bench
+
+clean:  ## everything that can be made again; data is kept
+	rm -rf .venv build frontend/dist frontend/node_modules .pytest_cache .mypy_cache .ruff_cache
+
+reset:  ## forget all data: database, keys, models, logs
+	rm -rf data
