@@ -99,7 +99,7 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeHello(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent posts with its join token."""
+    """What an agent posts with its join token. name: what people shall call the node; None means the host name."""
 
     hostname: str
     address: str
@@ -107,6 +107,7 @@ class NodeHello(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[DeviceReport, ...]
     cpu_cores: int
     memory_total: int
+    name: str | None = None
 
 
 class NodeWelcome(msgspec.Struct, frozen=True, kw_only=True):
