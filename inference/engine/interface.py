@@ -100,6 +100,10 @@ class Engine(Protocol):
     def heartbeat_age(self) -> float:
         """Seconds since the loop thread last turned (it turns when idle too). Large while a step hangs."""
 
+    @property
+    def failure(self) -> str | None:
+        """Why the engine can't serve any more (its loop died; only a new process helps), else None."""
+
     def load(self) -> WorkerLoad: ...
 
     def drain_window(self, window: Window) -> None:
