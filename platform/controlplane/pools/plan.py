@@ -1,0 +1,281 @@
+"""What to change for one deployment, as a pure function of what is wanted and what is seen.
+
+A plan depends on the present state alone (level-triggered), so a lost or doubled trigger changes nothing, and a
+satisfied deployment gets an empty plan. `apply` turns a plan into rows.
+
+- A worker fills a place of its pool while it is wanted (desired = run), not gone, and not on a silent node. One that
+  FAILED keeps its place: an operator restarts it; replacing it for ever would only fail for ever.
+- Too few: drains are cancelled first (F09), then workers start on devices that are free now, so that the fleet is never
+  over-committed, not even for a moment (F22). A worker on a silent node is replaced elsewhere, but its device stays
+  taken until the node says what runs there (F10).
+- Too many: what serves least goes first. A worker that has come up is drained, any other is stopped at once.
+- A drain with nothing left to finish, or past its deadline, becomes a stop. A worker that is gone is removed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from inference.contracts.states import DeviceKind, NodePhase, Role, WorkerDesired, WorkerPhase
+from inference.planning.placement import Slot, choose_kind, choose_slot
+
+#: Phases in which a worker may have answers to finish; UNKNOWN may be any of them.
+_MAY_SERVE = frozenset({WorkerPhase.READY, WorkerPhase.DRAINING, WorkerPhase.UNKNOWN})
+
+#: Phases in which a drained worker is still on its way out by itself.
+_LEAVING = _MAY_SERVE | {WorkerPhase.STOPPING}
+
+_NOUN = {DeviceKind.GPU: "GPU", DeviceKind.CPU: "CPU slot", None: "device"}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSeen:
+    """device: unique in the fleet. held_by: id of the worker it is given to. leaving: that worker is on its way out."""
+
+    device: str
+    node: str
+    kind: DeviceKind
+    index: int
+    missing: bool
+    held_by: str | None
+    leaving: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSeen:
+    """busy: requests it computes or has waiting; None is not known, which is not idle."""
+
+    worker_id: str
+    name: str
+    pool_id: str
+    node: str
+    desired: WorkerDesired
+    phase: WorkerPhase
+    phase_since: datetime
+    created_at: datetime
+    busy: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSeen:
+    pool_id: str
+    role: Role
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One deployment with its pools and workers, and the whole fleet (nodes by name)."""
+
+    deleting: bool
+    drain_deadline_s: float
+    pools: tuple[PoolSeen, ...]
+    workers: tuple[WorkerSeen, ...]
+    nodes: Mapping[str, NodePhase]
+    devices: tuple[DeviceSeen, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    pool_id: str
+    device: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    worker_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """Workers of a pool that are wanted and can't start now."""
+
+    pool_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """remove: gone, their rows and devices are let go. wait: for devices that are being freed. refused: nothing that
+    is under way would make room."""
+
+    start: tuple[Start, ...] = ()
+    undrain: tuple[Move, ...] = ()
+    drain: tuple[Move, ...] = ()
+    stop: tuple[Move, ...] = ()
+    remove: tuple[Move, ...] = ()
+    wait: tuple[Unmet, ...] = ()
+    refused: tuple[Unmet, ...] = ()
+
+    @property
+    def acts(self) -> bool:
+        """Whether applying it changes what shall run."""
+        return bool(self.start or self.undrain or self.drain or self.stop or self.remove)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scaling:
+    """What one pool's present workers shall do, and how many are missing after that."""
+
+    undrain: list[Move]
+    drain: list[Move]
+    stop: list[Move]
+    missing: int
+
+
+def plan(snapshot: Snapshot, now: datetime) -> Plan:
+    """What to change so that every pool gets its replicas, or a deleted deployment loses its workers."""
+    gone = [worker for worker in snapshot.workers if worker.phase == WorkerPhase.STOPPED]
+    live = [worker for worker in snapshot.workers if worker.phase != WorkerPhase.STOPPED]
+    scalings = {
+        pool.pool_id: _scale(pool, [worker for worker in live if worker.pool_id == pool.pool_id], snapshot, now)
+        for pool in snapshot.pools
+    }
+    start, wait, refused = _place(
+        snapshot,
+        live,
+        free=_free(snapshot, {worker.worker_id for worker in gone}),
+        missing={pool_id: scaling.missing for pool_id, scaling in scalings.items()},
+    )
+    return Plan(
+        start=tuple(start),
+        undrain=tuple(move for scaling in scalings.values() for move in scaling.undrain),
+        drain=tuple(move for scaling in scalings.values() for move in scaling.drain),
+        stop=tuple(move for scaling in scalings.values() for move in scaling.stop),
+        remove=tuple(Move(worker.worker_id, f"it is gone from {worker.node}") for worker in gone),
+        wait=tuple(wait),
+        refused=tuple(refused),
+    )
+
+
+def _scale(pool: PoolSeen, workers: Sequence[WorkerSeen], snapshot: Snapshot, now: datetime) -> _Scaling:
+    wanted = 0 if snapshot.deleting else pool.replicas
+    running = [worker for worker in workers if worker.desired == WorkerDesired.RUN]
+    places = [worker for worker in running if not _silent(worker, snapshot)]
+    draining = [worker for worker in workers if worker.desired == WorkerDesired.DRAIN]
+    ended = {worker.worker_id: why for worker in draining if (why := _drain_ended(worker, snapshot, now))}
+
+    back = sorted((w for w in draining if w.worker_id not in ended and _can_come_back(w, snapshot)), key=_usefulness)
+    back = back[len(back) - min(len(back), max(0, wanted - len(places))) :]
+    surplus = sorted(places, key=_usefulness)[: max(0, len(places) - wanted)]
+    if snapshot.deleting:
+        surplus = running
+
+    why = "the deployment is being deleted" if snapshot.deleting else f"{pool.role} shall have {_count(wanted)}"
+    return _Scaling(
+        undrain=[Move(worker.worker_id, why) for worker in back],
+        drain=[Move(worker.worker_id, why) for worker in surplus if worker.phase in _MAY_SERVE],
+        stop=[Move(worker.worker_id, why) for worker in surplus if worker.phase not in _MAY_SERVE]
+        + [Move(worker_id, reason) for worker_id, reason in ended.items()],
+        missing=max(0, wanted - len(places) - len(back)),
+    )
+
+
+def _silent(worker: WorkerSeen, snapshot: Snapshot) -> bool:
+    return snapshot.nodes[worker.node] == NodePhase.LOST
+
+
+def _can_come_back(worker: WorkerSeen, snapshot: Snapshot) -> bool:
+    return worker.phase in (WorkerPhase.READY, WorkerPhase.DRAINING) and not _silent(worker, snapshot)
+
+
+def _drain_ended(worker: WorkerSeen, snapshot: Snapshot, now: datetime) -> str:
+    """Why a drain turns into a stop; empty while it goes on."""
+    if worker.phase not in _LEAVING:
+        return "it has nothing to finish"
+    overdue = worker.phase_since + timedelta(seconds=snapshot.drain_deadline_s) < now
+    if worker.phase == WorkerPhase.DRAINING and overdue:
+        return f"its drain took longer than {snapshot.drain_deadline_s:g} s"
+    return ""
+
+
+def _usefulness(worker: WorkerSeen) -> tuple[int, bool, int, float]:
+    """Smallest leaves first: failed, failing, not up yet, then up with little to do (a load that is not known counts as
+    much); among equals the newest."""
+    rank = {WorkerPhase.FAILED: 0, WorkerPhase.BACKOFF: 1}.get(worker.phase, 3 if worker.phase in _MAY_SERVE else 2)
+    return rank, worker.busy is None, worker.busy or 0, -worker.created_at.timestamp()
+
+
+def _free(snapshot: Snapshot, gone: set[str]) -> list[Slot]:
+    """Devices that a worker may start on now; one held by a worker that is gone is free."""
+    return [
+        Slot(device=device.device, node=device.node, kind=device.kind, index=device.index)
+        for device in snapshot.devices
+        if _usable(device, snapshot) and (device.held_by is None or device.held_by in gone)
+    ]
+
+
+def _usable(device: DeviceSeen, snapshot: Snapshot) -> bool:
+    return not device.missing and snapshot.nodes[device.node] == NodePhase.READY
+
+
+def _place(
+    snapshot: Snapshot, live: Sequence[WorkerSeen], *, free: list[Slot], missing: dict[str, int]
+) -> tuple[list[Start], list[Unmet], list[Unmet]]:
+    """Devices for what is missing, and why some of it gets none."""
+    ours = {worker.worker_id for worker in live}
+    held = [device.kind for device in snapshot.devices if device.held_by in ours]
+    kind = choose_kind(held, free, sum(missing.values()))
+    free = [slot for slot in free if slot.kind == kind]
+    crowd = {pool.pool_id: Counter(w.node for w in live if w.pool_id == pool.pool_id) for pool in snapshot.pools}
+    taken = Counter(device.node for device in snapshot.devices if device.held_by is not None)
+
+    start: list[Start] = []
+    while (pool := _neediest(snapshot.pools, missing)) and (slot := choose_slot(free, crowd[pool.pool_id], taken)):
+        have = pool.replicas - missing[pool.pool_id]
+        start.append(Start(pool.pool_id, slot.device, f"{pool.role} has {have} of {_count(pool.replicas)}"))
+        free.remove(slot)
+        missing[pool.pool_id] -= 1
+        crowd[pool.pool_id][slot.node] += 1
+        taken[slot.node] += 1
+    return start, *_explain(snapshot, kind, missing)
+
+
+def _neediest(pools: Sequence[PoolSeen], missing: Mapping[str, int]) -> PoolSeen | None:
+    """The pool that has the smallest share of what it shall have: one pair serves sooner than two prefill workers."""
+    needy = [pool for pool in pools if missing[pool.pool_id] > 0]
+    return min(needy, key=lambda pool: 1 - missing[pool.pool_id] / pool.replicas, default=None)
+
+
+def _explain(
+    snapshot: Snapshot, kind: DeviceKind | None, missing: Mapping[str, int]
+) -> tuple[list[Unmet], list[Unmet]]:
+    """What is still missing when no device is free: first it waits for what is being freed, the rest is refused."""
+    devices = [device for device in snapshot.devices if kind in (None, device.kind)]
+    freeing = sum(device.leaving and _usable(device, snapshot) for device in devices)
+    wait, refused = [], []
+    for pool in snapshot.pools:
+        waiting = min(freeing, missing[pool.pool_id])
+        freeing -= waiting
+        if waiting:
+            thing = _count(waiting, _NOUN[kind])
+            wait.append(Unmet(pool.pool_id, f"{pool.role} waits for {thing} being freed"))
+        if lacking := missing[pool.pool_id] - waiting:
+            needs = f"{pool.role} needs {_count(lacking, f'free {_NOUN[kind]}')}"
+            refused.append(Unmet(pool.pool_id, f"{needs}: {_inventory(devices, kind, snapshot)}"))
+    return wait, refused
+
+
+def _inventory(devices: Sequence[DeviceSeen], kind: DeviceKind | None, snapshot: Snapshot) -> str:
+    """What the fleet has, in a few words, when none of it is free."""
+    if not devices:
+        return "the fleet has none"
+    away = sum(snapshot.nodes[device.node] != NodePhase.READY for device in devices)
+    missing = sum(device.missing and snapshot.nodes[device.node] == NodePhase.READY for device in devices)
+    taken = len(devices) - away - missing
+    parts = [
+        f"{taken} taken" if taken else "",
+        f"{away} on nodes that do not report" if away else "",
+        f"{missing} missing" if missing else "",
+    ]
+    state = "all taken" if taken == len(devices) else ", ".join(part for part in parts if part)
+    return f"{_count(len(devices), _NOUN[kind])}, {state}"
+
+
+def _count(number: int, noun: str = "worker") -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
