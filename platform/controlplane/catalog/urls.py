@@ -1,5 +1,9 @@
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from controlplane.catalog import apis
+
+urlpatterns = [
+    path("models", apis.ModelListApi.as_view()),
+]

@@ -5,9 +5,12 @@ Bodies and answers are `msgspec` structs: the same ones that travel on the wire 
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeVar
 
 import msgspec
+from django.core.exceptions import PermissionDenied
+from django.http import Http404
 from rest_framework import exceptions, status
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -16,6 +19,27 @@ from rest_framework.views import set_rollback
 from controlplane.core.errors import ControlError, Invalid
 
 T = TypeVar("T")
+
+_NAMED_FIELD = re.compile(r"field `([^`]+)`")
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a request was refused.
+
+    code: stable, for programs. message: one sentence, for people. field: what to change, where it is one field.
+    current: what is there now, where the request was right for something older.
+    """
+
+    code: str
+    message: str
+    field: str | None = None
+    current: dict[str, Any] | None = None
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Body of every answer that refuses."""
+
+    error: Refusal
 
 
 def body(request: Request, kind: type[T]) -> T:
@@ -27,8 +51,15 @@ def body(request: Request, kind: type[T]) -> T:
     try:
         return msgspec.convert(request.data, kind, strict=True)
     except msgspec.ValidationError as error:
-        message, _, where = str(error).partition(" - at `$.")
-        raise Invalid(f"{message}.", code="invalid_body", field=where.rstrip("`") or None) from error
+        message, _, where = str(error).partition(" - at `$")
+        raise Invalid(f"{message}.", code="invalid_body", field=_field(message, where)) from error
+
+
+def _field(message: str, where: str) -> str | None:
+    """The path of the field that msgspec's `message` is about; `where` is the rest of its path ("`$.a.b`")."""
+    named = _NAMED_FIELD.search(message)
+    path = [where.rstrip("`").lstrip("."), named.group(1) if named else ""]
+    return ".".join(part for part in path if part) or None
 
 
 def answer(view: Any, code: int = status.HTTP_200_OK) -> Response:
@@ -37,25 +68,34 @@ def answer(view: Any, code: int = status.HTTP_200_OK) -> Response:
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
-    """`{"error": {code, message, field, current}}` for everything that is refused."""
+    """An `ErrorAnswer` for everything that is refused; None (a 500) for what is our own fault."""
+    if isinstance(error, Http404):
+        error = exceptions.NotFound()
+    elif isinstance(error, PermissionDenied):
+        error = exceptions.PermissionDenied()
     if isinstance(error, ControlError):
         set_rollback()
-        return _refusal(error.status, error.code, error.message, error.field, error.current)
+        return _refused(
+            error.status, Refusal(code=error.code, message=error.message, field=error.field, current=error.current)
+        )
     if isinstance(error, exceptions.APIException):
         set_rollback()
-        codes = error.get_codes()
-        code = codes if isinstance(codes, str) else "invalid"
-        detail = error.detail if isinstance(error.detail, str) else str(error.detail)
-        return _refusal(error.status_code, code, detail)
+        response = _refused(error.status_code, Refusal(code=_code(error), message=_sentence(error)))
+        if scheme := getattr(error, "auth_header", None):
+            response["WWW-Authenticate"] = scheme
+        return response
     return None
 
 
-def _refusal(
-    status_code: int,
-    code: str,
-    message: str,
-    field: str | None = None,
-    current: dict[str, Any] | None = None,
-) -> Response:
-    content = {"code": code, "message": message, "field": field, "current": current}
-    return Response({"error": content}, status=status_code)
+def _code(error: exceptions.APIException) -> str:
+    codes = error.get_codes()
+    return codes if isinstance(codes, str) else "invalid"
+
+
+def _sentence(error: exceptions.APIException) -> str:
+    detail = error.detail
+    return str(detail) if isinstance(detail, str) else "; ".join(str(part) for part in detail)
+
+
+def _refused(status_code: int, refusal: Refusal) -> Response:
+    return answer(ErrorAnswer(error=refusal), status_code)

@@ -38,6 +38,11 @@ class Operation(models.Model):
         ordering = ["-started_at"]
         indexes = [models.Index(fields=["target_kind", "target_id", "state"])]
         constraints = [
+            models.UniqueConstraint(
+                fields=["target_kind", "target_id"],
+                condition=models.Q(state=OperationState.RUNNING),
+                name="one_running_operation_per_target",
+            ),
             models.CheckConstraint(
                 name="operation_progress_is_a_share", condition=models.Q(progress__gte=0, progress__lte=1)
             ),

@@ -1,5 +1,10 @@
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from controlplane.operations import apis
+
+urlpatterns = [
+    path("operations", apis.OperationListApi.as_view()),
+    path("operations/<uuid:operation_id>", apis.OperationApi.as_view()),
+]

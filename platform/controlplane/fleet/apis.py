@@ -1,0 +1,88 @@
+"""REST: nodes, and how a machine joins."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import msgspec
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.core.api import answer, body
+from controlplane.core.clock import iso
+from controlplane.core.errors import Unauthenticated
+from controlplane.core.schema import documented
+from controlplane.fleet import joining, selectors
+from controlplane.fleet.presenters import node_view
+from inference.contracts.console import NodeView
+from inference.contracts.reports import NodeHello, NodeWelcome
+
+_JOIN_SCHEME = "Join "
+
+
+class JoinTokenBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """note: what the token is for, in words. ttl_s: seconds it can be used."""
+
+    note: str = ""
+    ttl_s: int = joining.DEFAULT_TTL_S
+
+
+class JoinTokenView(msgspec.Struct, frozen=True, kw_only=True):
+    """token: shown this once. command: the one line to run on the new node."""
+
+    token: str
+    expires_at: str
+    command: str
+
+
+class NodeListApi(APIView):
+    @documented("List nodes", answers={200: list[NodeView]})
+    def get(self, request: Request) -> Response:
+        """Every node with its devices and who holds them."""
+        holders = selectors.device_holders()
+        return answer([node_view(node, holders) for node in selectors.node_list()])
+
+
+class NodeApi(APIView):
+    @documented("Show one node", answers={200: NodeView}, refusals=[404])
+    def get(self, request: Request, node_id: UUID) -> Response:
+        node = selectors.node_get(node_id)
+        return answer(node_view(node, selectors.device_holders([node])))
+
+
+class JoinTokenListApi(APIView):
+    @documented("Create a join token", body=JoinTokenBody, answers={201: JoinTokenView})
+    def post(self, request: Request) -> Response:
+        """The token lets one machine join, once. The answer is the only place where it is ever shown."""
+        wanted = body(request, JoinTokenBody)
+        issued = joining.join_token_create(created_by=request.user.get_username(), note=wanted.note, ttl_s=wanted.ttl_s)
+        view = JoinTokenView(token=issued.raw, expires_at=iso(issued.row.expires_at), command=issued.command)
+        return answer(view, 201)
+
+
+class NodeJoinApi(APIView):
+    """Called by agents, which have no login: the join token stands for it."""
+
+    authentication_classes = []
+    permission_classes = [AllowAny]
+
+    @documented("Join as a node", body=NodeHello, answers={200: NodeWelcome}, refusals=[401], public=True)
+    def post(self, request: Request) -> Response:
+        """For agents: header `Authorization: Join <token>`."""
+        token = _join_token(request)
+        joining.join_token_check(token)
+        welcome = joining.node_join(
+            token=token, hello=body(request, NodeHello), remote_address=request.META.get("REMOTE_ADDR", "")
+        )
+        return answer(welcome)
+
+
+def _join_token(request: Request) -> str:
+    header = request.headers.get("Authorization", "")
+    if not header.startswith(_JOIN_SCHEME):
+        raise Unauthenticated(
+            "A node joins with the header 'Authorization: Join <token>'; it is missing.", code="join_token_missing"
+        )
+    return header.removeprefix(_JOIN_SCHEME).strip()

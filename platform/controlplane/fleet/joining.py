@@ -1,0 +1,148 @@
+"""How a machine becomes a node: an operator makes a token, the agent trades it in, once, for all it needs to know."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from controlplane.core import clock
+from controlplane.core.errors import Invalid, Unauthenticated
+from controlplane.fleet.inventory import devices_record
+from controlplane.fleet.models import JoinToken, Node
+from controlplane.fleet.services import node_announce
+from inference.contracts.reports import NodeHello, NodeWelcome
+
+log = structlog.get_logger()
+
+DEFAULT_TTL_S = 3600
+LONGEST_TTL_S = 30 * 24 * 3600
+
+_NAME_MAX = 100
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """A new join token: its row, and the token itself, which nobody can read again."""
+
+    row: JoinToken
+    raw: str
+
+    @property
+    def command(self) -> str:
+        """The one line to run on the new node."""
+        return f"python -m inference.agent run --url {settings.PUBLIC_URL} --token {self.raw} --data ./agent-data"
+
+
+def join_token_create(*, created_by: str, note: str = "", ttl_s: int = DEFAULT_TTL_S) -> IssuedToken:
+    """Make a token with which one machine may join within `ttl_s` seconds.
+
+    Raises:
+        Invalid: the life is out of range or the note too long.
+    """
+    if not 1 <= ttl_s <= LONGEST_TTL_S:
+        raise Invalid(f"A join token lives 1 to {LONGEST_TTL_S} seconds, not {ttl_s}.", field="ttl_s")
+    if len(note) > 200:
+        raise Invalid(f"A note has at most 200 characters; this one has {len(note)}.", field="note")
+    raw = f"tandem-join-{secrets.token_urlsafe(32)}"
+    now = clock.now()
+    row = JoinToken.objects.create(
+        digest=_digest(raw), note=note, created_by=created_by, created_at=now, expires_at=now + timedelta(seconds=ttl_s)
+    )
+    log.info("join token created", token=row.pk, created_by=created_by, ttl_s=ttl_s)
+    return IssuedToken(row=row, raw=raw)
+
+
+def join_token_check(raw: str) -> None:
+    """Refuse a token that can't be used, without using it.
+
+    Raises:
+        Unauthenticated: unknown, used or expired; the sentence says which and what to do.
+    """
+    _require_usable(JoinToken.objects.filter(digest=_digest(raw)).first(), clock.now())
+
+
+@transaction.atomic
+def node_join(*, token: str, hello: NodeHello, remote_address: str) -> NodeWelcome:
+    """Use `token` up and enter the machine as a node.
+
+    A hello that is refused leaves the token unused. remote_address: where the hello came from, for an agent that does
+    not know its own address.
+
+    Raises:
+        Unauthenticated: unknown, used or expired token.
+        Invalid: the hello can't be right.
+    """
+    now = clock.now()
+    # Of two machines with one token, the database lets exactly one through.
+    usable = JoinToken.objects.filter(digest=_digest(token), used_at__isnull=True, expires_at__gt=now)
+    if usable.update(used_at=now) != 1:
+        _require_usable(JoinToken.objects.filter(digest=_digest(token)).first(), now)
+    _check(hello)
+    node = _node_create(hello, remote_address, now)
+    JoinToken.objects.filter(digest=_digest(token)).update(node=node)
+    devices_record(node, hello.devices)
+    node_announce(node.pk)
+    log.info("node joined", node=node.name, address=node.address, devices=len(hello.devices))
+    return NodeWelcome(
+        node_id=str(node.pk),
+        name=node.name,
+        redis_url=settings.NODE_REDIS_URL,
+        cluster_secret=settings.CLUSTER_SECRET,
+        report_interval_s=settings.NODE_REPORT_INTERVAL_S,
+    )
+
+
+def _digest(raw: str) -> str:
+    return hashlib.sha256(raw.encode()).hexdigest()
+
+
+def _require_usable(token: JoinToken | None, now: datetime) -> None:
+    advice = "Make a new one in the console under Fleet."
+    if token is None:
+        raise Unauthenticated(f"This join token is unknown. {advice}", code="join_token_unknown")
+    if token.used_at is not None:
+        raise Unauthenticated(
+            f"This join token was used already; each lets one node join. {advice}", code="join_token_used"
+        )
+    if token.expires_at <= now:
+        raise Unauthenticated(
+            f"This join token expired at {clock.iso(token.expires_at)}. {advice}", code="join_token_expired"
+        )
+
+
+def _check(hello: NodeHello) -> None:
+    if not hello.hostname.strip():
+        raise Invalid("A node needs a host name.", field="hostname")
+    ids = [device.device_id for device in hello.devices]
+    twice = sorted({device_id for device_id in ids if ids.count(device_id) > 1})
+    if twice:
+        raise Invalid(f"Each device is named once; {', '.join(twice)} came twice.", field="devices")
+
+
+def _node_create(hello: NodeHello, remote_address: str, now: datetime) -> Node:
+    """A node named after its host; the second of one name is "name-2"."""
+    base = _NOT_IN_A_NAME.sub("-", hello.hostname.strip()).strip("-")[: _NAME_MAX - 5] or "node"
+    number = 1
+    while True:
+        name = base if number == 1 else f"{base}-{number}"
+        try:
+            with transaction.atomic():
+                return Node.objects.create(
+                    name=name,
+                    hostname=hello.hostname.strip()[:255],
+                    address=(hello.address or remote_address)[:255],
+                    agent_version=hello.agent_version[:50],
+                    cpu_cores=hello.cpu_cores,
+                    memory_total=hello.memory_total,
+                    joined_at=now,
+                )
+        except IntegrityError:
+            number += 1

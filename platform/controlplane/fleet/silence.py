@@ -1,0 +1,20 @@
+"""When is a node lost? Pure rules; every time is an arrival time by the control plane's own clock (F14)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+
+def watching_since(*, since: datetime, swept_at: datetime, now: datetime, limit: timedelta) -> datetime:
+    """Since when the nodes have been watched without a pause, seen from the sweep at `now`.
+
+    A gap between two sweeps means that the control plane was paused, or that it or the nodes could not reach Redis. A
+    gap of more than half the limit begins a new watch: nodes then get the whole limit to be heard again, instead of
+    being taken for lost all at once (F12). Half, since they need a moment more than we to reconnect.
+    """
+    return now if now - swept_at > limit / 2 else since
+
+
+def is_silent(*, last_heard: datetime, since: datetime, now: datetime, limit: timedelta) -> bool:
+    """Whether nothing was heard for longer than `limit` while somebody was listening."""
+    return now - max(last_heard, since) > limit
