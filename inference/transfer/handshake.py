@@ -1,0 +1,67 @@
+"""Mutual proof of the cluster secret at the start of a connection (challenge and response, HMAC-SHA256).
+
+Each side signs both challenges, so an answer fits one connection only, and under its own name, so that it can't be
+mirrored back.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from inference.contracts.auth import new_challenge, sign_challenge, verify_challenge
+from inference.contracts.errors import ErrorCode, TandemError
+from inference.transfer import wire
+from inference.transfer.link import Link
+
+_CHALLENGE_BYTES = 32
+
+H = TypeVar("H", bound=wire.Header)
+
+
+async def admit_sender(link: Link, secret: str) -> None:
+    """The receiver's side.
+
+    Raises:
+        TandemError: UNAUTHENTICATED when the peer is no sender of this cluster, FINGERPRINT_MISMATCH when it speaks
+            another protocol version.
+    """
+    hello = await _expect(link, wire.Hello)
+    if len(hello.challenge) != _CHALLENGE_BYTES:
+        raise TandemError(ErrorCode.UNAUTHENTICATED, "the challenge has the wrong length")
+    challenge = new_challenge()
+    both = hello.challenge + challenge
+    await link.send(wire.Challenge(answer=sign_challenge(secret, "receiver", both), challenge=challenge))
+    proof = await _expect(link, wire.Proof)
+    if not verify_challenge(secret, "sender", both, proof.answer):
+        raise TandemError(ErrorCode.UNAUTHENTICATED, "the sender does not know this cluster's secret")
+    await link.send(wire.Welcome())
+
+
+async def greet_receiver(link: Link, secret: str) -> None:
+    """The sender's side; it proves itself only to a receiver that did so first.
+
+    Raises:
+        TandemError: as `admit_sender`, or the receiver's refusal.
+    """
+    mine = new_challenge()
+    await link.send(wire.Hello(challenge=mine))
+    reply = await _expect(link, wire.Challenge)
+    both = mine + reply.challenge
+    if not verify_challenge(secret, "receiver", both, reply.answer):
+        raise TandemError(ErrorCode.UNAUTHENTICATED, "the receiver does not know this cluster's secret")
+    await link.send(wire.Proof(answer=sign_challenge(secret, "sender", both)))
+    await _expect(link, wire.Welcome)
+
+
+async def _expect(link: Link, kind: type[H]) -> H:
+    try:
+        header, _ = await link.receive(max_payload=0)
+    except TandemError as error:
+        if error.code is ErrorCode.FINGERPRINT_MISMATCH:
+            raise
+        raise TandemError(ErrorCode.UNAUTHENTICATED, error.message) from error
+    if isinstance(header, wire.Refused):
+        raise wire.error_of(header.code, header.message)
+    if not isinstance(header, kind):
+        raise TandemError(ErrorCode.UNAUTHENTICATED, f"{type(header).__name__} came instead of {kind.__name__}")
+    return header

@@ -1,0 +1,104 @@
+"""One TCP connection that carries frames, without copying payloads more often than the kernel does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+
+from inference.contracts.errors import ErrorCode, TandemError
+from inference.contracts.reports import Address
+from inference.transfer import wire
+
+_SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
+
+
+class LinkClosed(ConnectionError):
+    """The peer ended the connection."""
+
+
+class Link:
+    """Frames over a connected socket. One task may send while another receives; never two of a kind.
+
+    broken: a frame was left half sent, so nothing more can be sent here.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER_BYTES)
+        self._sock = sock
+        self._loop = asyncio.get_running_loop()
+        self._buffer = memoryview(bytearray(wire.MAX_HEADER_BYTES))
+        self.broken = False
+
+    @classmethod
+    async def connect(cls, target: Address) -> Link:
+        """Raises `OSError` when nobody listens at `target`."""
+        loop = asyncio.get_running_loop()
+        family, kind, proto, _, address = (await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM))[0]
+        sock = socket.socket(family, kind, proto)
+        try:
+            sock.setblocking(False)
+            await loop.sock_connect(sock, address)
+            return cls(sock)
+        except BaseException:
+            sock.close()
+            raise
+
+    async def send(self, header: wire.Header, payload: memoryview | None = None) -> None:
+        self.broken = True
+        await self._loop.sock_sendall(self._sock, wire.encode(header, payload.nbytes if payload is not None else 0))
+        if payload is not None:
+            await self._loop.sock_sendall(self._sock, payload)
+        self.broken = False
+
+    async def receive(self, max_payload: int = wire.MAX_PAYLOAD_BYTES) -> tuple[wire.Header, memoryview]:
+        """The next frame; its payload is valid until the next call.
+
+        Raises:
+            LinkClosed: the peer closed the connection.
+            TandemError: the bytes are no frame, of another version, or too big.
+        """
+        header_bytes, payload_bytes = wire.decode_preamble(await self._read(wire.PREAMBLE.size), max_payload)
+        header = wire.decode_header(await self._read(header_bytes))
+        return header, await self._read(payload_bytes)
+
+    async def _read(self, size: int) -> memoryview:
+        if size > len(self._buffer):
+            self._buffer = memoryview(bytearray(size))
+        view = self._buffer[:size]
+        got = 0
+        while got < size:
+            count = await self._loop.sock_recv_into(self._sock, view[got:])
+            if count == 0:
+                raise LinkClosed("the peer closed the connection")
+            got += count
+        return view
+
+    @property
+    def quiet(self) -> bool:
+        """Whether an idle connection is still open and nothing unasked has arrived on it."""
+        try:
+            self._sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._sock.close()
+
+
+def as_tandem_error(error: BaseException, what: str) -> TandemError:
+    """The typed form of anything that can end a transfer; `what` says whose end failed."""
+    if isinstance(error, TandemError):
+        return error
+    if isinstance(error, TimeoutError):
+        return TandemError(ErrorCode.TRANSFER_FAILED, f"{what} did not answer in time")
+    if isinstance(error, asyncio.CancelledError):
+        return TandemError(ErrorCode.CANCELLED, f"the transfer with {what} was cancelled")
+    return TandemError(ErrorCode.TRANSFER_FAILED, f"{what}: {error or type(error).__name__}")
