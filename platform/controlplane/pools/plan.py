@@ -9,7 +9,8 @@ satisfied deployment gets an empty plan. `apply` turns a plan into rows.
   over-committed, not even for a moment (F22). A worker on a silent node is replaced elsewhere, but its device stays
   taken until the node says what runs there (F10).
 - Too many: what serves least goes first. A worker that has come up is drained, any other is stopped at once.
-- A drain with nothing left to finish, or past its deadline, becomes a stop. A worker that is gone is removed.
+- A drain with nothing left to finish becomes a stop; its deadline is kept by the agent, on a clock that only goes
+  forward. A worker that is gone is removed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from inference.contracts.states import DeviceKind, NodePhase, Role, WorkerDesired, WorkerPhase
 from inference.planning.placement import Slot, choose_kind, choose_slot
@@ -54,7 +55,6 @@ class WorkerSeen:
     node: str
     desired: WorkerDesired
     phase: WorkerPhase
-    phase_since: datetime
     created_at: datetime
     busy: int | None
 
@@ -71,7 +71,6 @@ class Snapshot:
     """One deployment with its pools and workers, and the whole fleet (nodes by name)."""
 
     deleting: bool
-    drain_deadline_s: float
     pools: tuple[PoolSeen, ...]
     workers: tuple[WorkerSeen, ...]
     nodes: Mapping[str, NodePhase]
@@ -128,12 +127,12 @@ class _Scaling:
     missing: int
 
 
-def plan(snapshot: Snapshot, now: datetime) -> Plan:
+def plan(snapshot: Snapshot) -> Plan:
     """What to change so that every pool gets its replicas, or a deleted deployment loses its workers."""
     gone = [worker for worker in snapshot.workers if worker.phase == WorkerPhase.STOPPED]
     live = [worker for worker in snapshot.workers if worker.phase != WorkerPhase.STOPPED]
     scalings = {
-        pool.pool_id: _scale(pool, [worker for worker in live if worker.pool_id == pool.pool_id], snapshot, now)
+        pool.pool_id: _scale(pool, [worker for worker in live if worker.pool_id == pool.pool_id], snapshot)
         for pool in snapshot.pools
     }
     start, wait, refused = _place(
@@ -153,15 +152,13 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
     )
 
 
-def _scale(pool: PoolSeen, workers: Sequence[WorkerSeen], snapshot: Snapshot, now: datetime) -> _Scaling:
+def _scale(pool: PoolSeen, workers: Sequence[WorkerSeen], snapshot: Snapshot) -> _Scaling:
     wanted = 0 if snapshot.deleting else pool.replicas
     running = [worker for worker in workers if worker.desired == WorkerDesired.RUN]
     places = [worker for worker in running if not _silent(worker, snapshot)]
     draining = [worker for worker in workers if worker.desired == WorkerDesired.DRAIN]
-    ended = {worker.worker_id: why for worker in draining if (why := _drain_ended(worker, snapshot, now))}
-
-    back = sorted((w for w in draining if w.worker_id not in ended and _can_come_back(w, snapshot)), key=_usefulness)
-    back = back[len(back) - min(len(back), max(0, wanted - len(places))) :]
+    able = [worker for worker in draining if _can_come_back(worker, snapshot)]
+    back = sorted(able, key=_usefulness, reverse=True)[: max(0, wanted - len(places))]
     surplus = sorted(places, key=_usefulness)[: max(0, len(places) - wanted)]
     if snapshot.deleting:
         surplus = running
@@ -171,7 +168,7 @@ def _scale(pool: PoolSeen, workers: Sequence[WorkerSeen], snapshot: Snapshot, no
         undrain=[Move(worker.worker_id, why) for worker in back],
         drain=[Move(worker.worker_id, why) for worker in surplus if worker.phase in _MAY_SERVE],
         stop=[Move(worker.worker_id, why) for worker in surplus if worker.phase not in _MAY_SERVE]
-        + [Move(worker_id, reason) for worker_id, reason in ended.items()],
+        + [Move(worker.worker_id, "it has nothing to finish") for worker in draining if worker.phase not in _LEAVING],
         missing=max(0, wanted - len(places) - len(back)),
     )
 
@@ -182,16 +179,6 @@ def _silent(worker: WorkerSeen, snapshot: Snapshot) -> bool:
 
 def _can_come_back(worker: WorkerSeen, snapshot: Snapshot) -> bool:
     return worker.phase in (WorkerPhase.READY, WorkerPhase.DRAINING) and not _silent(worker, snapshot)
-
-
-def _drain_ended(worker: WorkerSeen, snapshot: Snapshot, now: datetime) -> str:
-    """Why a drain turns into a stop; empty while it goes on."""
-    if worker.phase not in _LEAVING:
-        return "it has nothing to finish"
-    overdue = worker.phase_since + timedelta(seconds=snapshot.drain_deadline_s) < now
-    if worker.phase == WorkerPhase.DRAINING and overdue:
-        return f"its drain took longer than {snapshot.drain_deadline_s:g} s"
-    return ""
 
 
 def _usefulness(worker: WorkerSeen) -> tuple[int, bool, int, float]:
