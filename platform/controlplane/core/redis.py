@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import redis
 import redis.asyncio
@@ -11,7 +12,7 @@ from django.conf import settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-_OPTIONS = {"socket_timeout": 3.0, "socket_connect_timeout": 2.0, "health_check_interval": 15}
+_OPTIONS: dict[str, Any] = {"socket_timeout": 3.0, "socket_connect_timeout": 2.0, "health_check_interval": 15}
 
 
 @cache
