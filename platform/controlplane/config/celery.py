@@ -25,7 +25,9 @@ app.conf.update(
     worker_prefetch_multiplier=1,
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
-    broker_transport_options={"socket_timeout": 5, "socket_connect_timeout": 3},
+    # max_retries concerns sending only: with Redis away it gives up at once instead of holding a request for 6 s.
+    # Consumers reconnect for ever, by the two settings above.
+    broker_transport_options={"socket_timeout": 5, "socket_connect_timeout": 3, "max_retries": 0},
     accept_content=["json"],
     task_serializer="json",
     enable_utc=True,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from controlplane.config import env
+from controlplane.config import env, logs
 from controlplane.config.database import database_from_url
 
 ROOT = Path(__file__).resolve().parents[3]
 DATA_DIR = Path(env.text("TANDEM_DATA", str(ROOT / "data"))).resolve()
 
-SECRET_KEY = env.secret("TANDEM_SECRET_KEY", DATA_DIR / "secrets" / "django") or "not-set"
+#: Lets commands that need no sessions run (generating code, collecting files); nothing serves with it (config.checks).
+NO_SECRET_KEY = "not-set"  # noqa: S105
+SECRET_KEY = env.secret("TANDEM_SECRET_KEY", DATA_DIR / "secrets" / "django") or NO_SECRET_KEY
 CLUSTER_SECRET = env.secret("TANDEM_CLUSTER_SECRET", DATA_DIR / "secrets" / "cluster")
 DEBUG = env.flag("TANDEM_DEBUG")
 PUBLIC_URL = env.text("TANDEM_PUBLIC_URL", "http://127.0.0.1:8000").rstrip("/")
@@ -105,16 +107,13 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Tandem management API",
     "DESCRIPTION": "Everything the console does: catalogue, fleet, deployments and pools, operations, keys.",
     "VERSION": "0.1.0",
+    "OAS_VERSION": "3.1.0",
+    "POSTPROCESSING_HOOKS": ["controlplane.core.schema.add_components"],
     "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
 }
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
-    "root": {"handlers": ["console"], "level": env.text("TANDEM_LOG_LEVEL", "INFO")},
-}
+LOGGING = logs.logging_config(env.text("TANDEM_LOG_LEVEL", "INFO"), as_json=env.flag("TANDEM_LOG_JSON"))

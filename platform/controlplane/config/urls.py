@@ -5,6 +5,9 @@ from __future__ import annotations
 from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
+from controlplane.core.health import healthz
+from controlplane.core.pages import unknown_endpoint
+
 urlpatterns = [
     path("api/v1/", include("controlplane.access.urls")),
     path("api/v1/", include("controlplane.catalog.urls")),
@@ -14,5 +17,9 @@ urlpatterns = [
     path("api/v1/", include("controlplane.console.api_urls")),
     path("api/v1/schema", SpectacularAPIView.as_view(), name="schema"),
     path("api/v1/docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
+    path("api/<path:rest>", unknown_endpoint),
+    path("healthz", healthz),
     path("", include("controlplane.console.urls")),
 ]
+
+handler500 = "controlplane.core.pages.server_error"

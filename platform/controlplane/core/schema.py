@@ -22,7 +22,7 @@ _REF = "#/components/schemas/{name}"
 _components: dict[str, dict[str, Any]] = {}
 
 
-class SessionAuthenticationScheme(SessionScheme):
+class SessionAuthenticationScheme(SessionScheme):  # type: ignore[no-untyped-call]
     """The console's login, which is REST framework's session login with a 401 of its own."""
 
     target_class = "controlplane.core.authentication.SessionAuthentication"
@@ -36,7 +36,7 @@ def documented(
     refusals: Sequence[int] = (),
     public: bool = False,
 ) -> Callable[[Any], Any]:
-    """Describe one method of an APIView.
+    """Describe one method of an APIView. The summary, without articles, also names the operation for generated clients.
 
     answers: HTTP status -> type of the body (a struct, a list of one, or None for no body). body: type of the
     request's JSON. refusals: statuses answered with an `ErrorAnswer`, besides 400 where there is a body and 401
@@ -46,8 +46,9 @@ def documented(
     expected = {*refusals, *([] if body is None else [400]), *([] if public else [401])}
     described.update({status: _answer(status, ErrorAnswer) for status in sorted(expected)})
     return extend_schema(
+        operation_id="_".join(word for word in summary.lower().split() if word not in ("a", "an", "the")),
         summary=summary,
-        request=None if body is None else _json_schema(body),
+        request=None if body is None else {"application/json": _json_schema(body)},
         responses=described,
         auth=[] if public else None,
     )

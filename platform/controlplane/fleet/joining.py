@@ -7,13 +7,14 @@ import re
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import count
 
 import structlog
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from controlplane.core import clock
-from controlplane.core.errors import Invalid, Unauthenticated
+from controlplane.core.errors import Conflict, Invalid, Unauthenticated
 from controlplane.fleet.inventory import devices_record
 from controlplane.fleet.models import JoinToken, Node
 from controlplane.fleet.services import node_announce
@@ -24,7 +25,8 @@ log = structlog.get_logger()
 DEFAULT_TTL_S = 3600
 LONGEST_TTL_S = 30 * 24 * 3600
 
-_NAME_MAX = 100
+_NAME_BASE_MAX = 90
+_NAME_ATTEMPTS = 5
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -128,21 +130,28 @@ def _check(hello: NodeHello) -> None:
 
 
 def _node_create(hello: NodeHello, remote_address: str, now: datetime) -> Node:
-    """A node named after its host; the second of one name is "name-2"."""
-    base = _NOT_IN_A_NAME.sub("-", hello.hostname.strip()).strip("-")[: _NAME_MAX - 5] or "node"
-    number = 1
-    while True:
-        name = base if number == 1 else f"{base}-{number}"
+    node = Node(
+        hostname=hello.hostname.strip()[:255],
+        address=(hello.address or remote_address)[:255],
+        agent_version=hello.agent_version[:50],
+        cpu_cores=hello.cpu_cores,
+        memory_total=hello.memory_total,
+        joined_at=now,
+    )
+    for _ in range(_NAME_ATTEMPTS):
+        node.name = _free_name(hello.name or node.hostname)
         try:
             with transaction.atomic():
-                return Node.objects.create(
-                    name=name,
-                    hostname=hello.hostname.strip()[:255],
-                    address=(hello.address or remote_address)[:255],
-                    agent_version=hello.agent_version[:50],
-                    cpu_cores=hello.cpu_cores,
-                    memory_total=hello.memory_total,
-                    joined_at=now,
-                )
+                node.save(force_insert=True)
+            return node
         except IntegrityError:
-            number += 1
+            log.info("another node took the name at the same moment", name=node.name)
+    raise Conflict(f"Too many nodes named {node.hostname!r} join at once; try again.", code="name_taken")
+
+
+def _free_name(wanted: str) -> str:
+    """`wanted` without what would be odd in an address or a table; the second of one name is "name-2"."""
+    base = _NOT_IN_A_NAME.sub("-", wanted).strip("-")[:_NAME_BASE_MAX] or "node"
+    taken = set(Node.objects.filter(name__startswith=base).values_list("name", flat=True))
+    numbered = (base if number == 1 else f"{base}-{number}" for number in count(1))
+    return next(name for name in numbered if name not in taken)

@@ -15,7 +15,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--note", default="", help="what it is for")
-        parser.add_argument("--ttl", type=int, default=DEFAULT_TTL_S, help="seconds until it expires (default one hour)")
+        parser.add_argument(
+            "--ttl", type=int, default=DEFAULT_TTL_S, help="seconds until it expires (default one hour)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
