@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from uuid import UUID
 
 import redis
@@ -11,12 +12,14 @@ import structlog
 from django.conf import settings
 from django.contrib.auth import authenticate, login
 from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest
 
 from controlplane.access import selectors
 from controlplane.access.models import KeyTableVersion, ServingKey
-from controlplane.core import clock, tables
+from controlplane.core import clock, secret_file, tables
 from controlplane.core.errors import Invalid, NotFound, Unauthenticated
 from inference.contracts import names
 from inference.contracts.auth import derive_token, key_digest, new_serving_key
@@ -51,6 +54,27 @@ def session_start(*, request: HttpRequest, username: str, password: str) -> User
         raise Unauthenticated("The user name or the password is wrong.", code="bad_credentials")
     login(request, user)
     return user
+
+
+@transaction.atomic
+def admin_ensure(*, username: str, password: str) -> bool:
+    """Create an administrator unless somebody has this name already, who then stays as they are; whether it did.
+
+    Raises:
+        Invalid: the name or the password can't be one.
+    """
+    if User.objects.filter(username=username).exists():
+        return False
+    user = User(username=username, is_staff=True, is_superuser=True)
+    try:
+        user.clean_fields(exclude=["password"])
+        validate_password(password, user)
+    except ValidationError as error:
+        raise Invalid(" ".join(error.messages)) from error
+    user.set_password(password)
+    user.save()
+    log.info("administrator created", username=username)
+    return True
 
 
 def key_create(*, name: str, created_by: str, expires_in_days: int | None = None, internal: bool = False) -> IssuedKey:
@@ -97,6 +121,20 @@ def _checked_days(days: int) -> int:
             field="expires_in_days",
         )
     return days
+
+
+def key_file_ensure(*, name: str, path: Path, internal: bool = False) -> bool:
+    """Have a working key in `path`, readable by its owner only; whether a new one was made.
+
+    Raises:
+        OSError: the file can't be written; no key is made then.
+    """
+    if selectors.key_active(secret_file.read(path)) is not None:
+        return False
+    with transaction.atomic():
+        issued = key_create(name=name, created_by=SYSTEM, internal=internal)
+        secret_file.write(path, issued.raw)
+    return True
 
 
 @transaction.atomic

@@ -15,9 +15,8 @@ from controlplane.core.errors import ControlError
 
 class Command(BaseCommand):
     help = (
-        "Create an administrator unless there is one of this name. The password is the content of --password-file; where "
-        "that file does not exist, a password is made and written there (mode 0600). An administrator who is there "
-        "already keeps the password they have."
+        "Create an administrator unless there is one of this name, who then keeps their password. The password is read "
+        "from --password-file; where there is none, one is made and written there (mode 0600)."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
