@@ -1,0 +1,3 @@
+from inference.router.main import main
+
+raise SystemExit(main())

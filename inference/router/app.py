@@ -1,0 +1,106 @@
+"""Wires a router together and starts and stops it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+
+import structlog
+from aiohttp import web
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from inference.router.background import Background
+from inference.router.config import RouterConfig
+from inference.router.edge import echo_request_id, speak_openai
+from inference.router.endpoints import Endpoints
+from inference.router.load import LiveRequests
+from inference.router.metrics import Metrics
+from inference.router.relay import Relay
+from inference.router.table import TableKeeper
+from inference.router.telemetry import Telemetry
+from inference.router.worker_client import WorkerClient
+
+_FORCED_STOP_S = 1.0
+_log = structlog.get_logger()
+
+
+class Router:
+    """A running router. Made by `running`."""
+
+    def __init__(self, config: RouterConfig, redis: Redis) -> None:
+        self.config = config
+        self.live = LiveRequests()
+        self.tables = TableKeeper(redis, config.data_dir, config.intervals.table_poll_s)
+        self.telemetry = Telemetry(redis, config.router_id, config.intervals.window_s, self.in_flight)
+        metrics = Metrics(self.in_flight, self._table_version)
+        self._background = Background()
+        self._client = WorkerClient(config.cluster_secret, config.deadlines, self._background)
+        relay = Relay(self._client, self.tables.find, self.live, self._background, config.deadlines, config.limits)
+        self._endpoints = Endpoints(config, self.tables, relay, self.live, self.telemetry, metrics)
+        app = web.Application(client_max_size=config.limits.max_body_bytes, middlewares=[speak_openai(metrics)])
+        app.add_routes(self._endpoints.routes())
+        app.on_response_prepare.append(echo_request_id)
+        # A client that leaves cancels its handler; everything a request holds is given back on that way out.
+        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=_FORCED_STOP_S)
+
+    @property
+    def port(self) -> int:
+        """The port that is really bound (the configured one may be 0)."""
+        return int(self._runner.addresses[0][1])
+
+    def in_flight(self) -> Mapping[str, int]:
+        """Live requests of every served deployment, zero included."""
+        served = dict.fromkeys((entry.name for entry in self.tables.deployments), 0)
+        return {**served, **self.live.in_flight()}
+
+    async def start(self) -> None:
+        await self.tables.start()
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self.config.host, self.config.port).start()
+        _log.info("router listens", host=self.config.host, port=self.port)
+
+    async def stop(self) -> None:
+        """Take no new requests, let running streams end, cut what is left at the deadline."""
+        self._endpoints.stopping = True
+        for site in list(self._runner.sites):
+            await site.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.config.deadlines.stop_s):
+                await self.live.wait_until_idle()
+        await self._runner.cleanup()
+        await self._background.close(self.config.deadlines.release_s)
+        await self._client.close()
+
+    def _table_version(self) -> int | None:
+        return None if self.tables.routing is None else self.tables.routing.version
+
+
+@asynccontextmanager
+async def running(config: RouterConfig) -> AsyncIterator[Router]:
+    """A router that serves until the block is left."""
+    redis = _connect(config)
+    router = Router(config, redis)
+    followers: list[asyncio.Task[None]] = []
+    try:
+        await router.start()
+        followers = [asyncio.create_task(router.tables.run()), asyncio.create_task(router.telemetry.run())]
+        yield router
+    finally:
+        await router.stop()
+        for follower in followers:
+            follower.cancel()
+        await asyncio.gather(*followers, return_exceptions=True)
+        await redis.aclose()
+
+
+def _connect(config: RouterConfig) -> Redis:
+    """Short time-outs and no retries inside the client: each loop that uses it has its own way to go on."""
+    return Redis.from_url(
+        config.redis_url,
+        socket_timeout=config.intervals.redis_timeout_s,
+        socket_connect_timeout=config.intervals.redis_timeout_s,
+        retry=Retry(NoBackoff(), 0),
+    )

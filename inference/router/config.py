@@ -1,0 +1,132 @@
+"""Everything about a router that can be set, each with its unit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TypeVar
+
+ENV_PREFIX = "TANDEM_ROUTER_"
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """The longest waits, in seconds.
+
+    connect_s: TCP connection to a worker. reserve_s: a whole reserve call. first_event_s: call until the first token of
+    the leg that reads the prompt. idle_s: between two events of a leg, and from the first token until the decode worker
+    goes on. orphan_s: decode worker's next token after the prefill worker was lost without a verdict on the hand-off.
+    settle_s: complete answer until the prefill leg's closing figures. release_s: a release call. body_s: the client's
+    request body. client_write_s: a client that does not read. total_s: a whole request. stop_s: running streams when
+    the router is told to stop.
+    """
+
+    connect_s: float = 2.0
+    reserve_s: float = 10.0
+    first_event_s: float = 120.0
+    idle_s: float = 60.0
+    orphan_s: float = 1.0
+    settle_s: float = 0.25
+    release_s: float = 5.0
+    body_s: float = 30.0
+    client_write_s: float = 30.0
+    total_s: float = 1800.0
+    stop_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """max_body_bytes: largest request body. max_attempts: most dispatches of one request that may end in a fault (busy
+    workers do not count). retry_after_s: what a 503 advises. suspect_s: how long a worker that failed is used only when
+    there is no other."""
+
+    max_body_bytes: int = 4 * 1024 * 1024
+    max_attempts: int = 3
+    retry_after_s: int = 2
+    suspect_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Seconds: how often the tables are read without being told, how long Redis may take to answer, how long one
+    telemetry window is."""
+
+    table_poll_s: float = 2.0
+    redis_timeout_s: float = 1.0
+    window_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RouterConfig:
+    """router_id: names this process in telemetry. data_dir: where the last good tables are kept."""
+
+    redis_url: str = field(repr=False)
+    cluster_secret: str = field(repr=False)
+    data_dir: Path
+    router_id: str
+    host: str = "127.0.0.1"
+    port: int = 8080
+    deadlines: Deadlines = Deadlines()
+    limits: Limits = Limits()
+    intervals: Intervals = Intervals()
+
+
+def read_config(env: Mapping[str, str], *, host: str | None = None, port: int | None = None) -> RouterConfig:
+    """The configuration from environment variables; `host` and `port` win over them.
+
+    REDIS_URL and TANDEM_CLUSTER_SECRET (or TANDEM_CLUSTER_SECRET_FILE) are needed; TANDEM_DATA, TANDEM_ROUTER_HOST,
+    TANDEM_ROUTER_PORT and TANDEM_ROUTER_ID are not. Every deadline, limit and interval can be set as
+    TANDEM_ROUTER_<NAME>, for example TANDEM_ROUTER_IDLE_S=20.
+
+    Raises:
+        ValueError: a needed variable is missing, or a number is none or not positive.
+    """
+    redis_url = env.get("REDIS_URL")
+    if not redis_url:
+        raise ValueError("REDIS_URL is not set: name the Redis server that carries the routing table")
+    chosen_port = port if port is not None else int(_number(env, "PORT", 8080, zero_allowed=True))
+    return RouterConfig(
+        redis_url=redis_url,
+        cluster_secret=_cluster_secret(env),
+        data_dir=Path(env.get("TANDEM_DATA", "data")),
+        router_id=env.get(ENV_PREFIX + "ID") or f"{os.uname().nodename}-{chosen_port}",
+        host=host or env.get(ENV_PREFIX + "HOST") or "127.0.0.1",
+        port=chosen_port,
+        deadlines=_numbers(env, Deadlines()),
+        limits=_numbers(env, Limits()),
+        intervals=_numbers(env, Intervals()),
+    )
+
+
+def _cluster_secret(env: Mapping[str, str]) -> str:
+    path = env.get("TANDEM_CLUSTER_SECRET_FILE")
+    secret = env.get("TANDEM_CLUSTER_SECRET") or (Path(path).read_text().strip() if path else "")
+    if not secret:
+        raise ValueError("no cluster secret: set TANDEM_CLUSTER_SECRET or TANDEM_CLUSTER_SECRET_FILE")
+    return secret
+
+
+N = TypeVar("N", Deadlines, Limits, Intervals)
+
+
+def _numbers(env: Mapping[str, str], defaults: N) -> N:
+    values = {}
+    for entry in fields(defaults):
+        default = getattr(defaults, entry.name)
+        values[entry.name] = type(default)(_number(env, entry.name.upper(), default))
+    return type(defaults)(**values)
+
+
+def _number(env: Mapping[str, str], name: str, default: float, *, zero_allowed: bool = False) -> float:
+    text = env.get(ENV_PREFIX + name)
+    if text is None:
+        return default
+    try:
+        number = type(default)(text)
+    except ValueError:
+        raise ValueError(f"{ENV_PREFIX}{name} is {text!r}: a number is needed") from None
+    if number < 0 or (number == 0 and not zero_allowed):
+        raise ValueError(f"{ENV_PREFIX}{name} is {text!r}: it must be positive")
+    return number

@@ -1,0 +1,73 @@
+"""What every answer has in common: a request id, and errors in OpenAI's shape."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from inference.contracts import codec, names
+from inference.router.errors import ApiError
+from inference.router.metrics import Metrics
+from inference.router.sse import ClientGone
+
+_SANE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}")
+_REQUEST_ID = web.RequestKey("request_id", str)
+_log = structlog.get_logger()
+
+
+def request_id_of(request: web.Request) -> str:
+    """The client's X-Request-Id where it is sane, else one of our own; the same for the whole request."""
+    known = request.get(_REQUEST_ID)
+    if known is None:
+        sent = request.headers.get(names.REQUEST_ID_HEADER, "")
+        known = request[_REQUEST_ID] = sent if _SANE_ID.fullmatch(sent) else f"req-{uuid.uuid4().hex}"
+    return known
+
+
+async def echo_request_id(request: web.BaseRequest, response: web.StreamResponse) -> None:
+    """Signal handler: puts the request id on an answer just before its headers are sent."""
+    if isinstance(request, web.Request):
+        response.headers[names.REQUEST_ID_HEADER] = request_id_of(request)
+
+
+def speak_openai(metrics: Metrics) -> Middleware:
+    """Middleware: turns every error into an OpenAI-shaped answer that tells nothing of the inside; puts the request id on
+    every log line."""
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        structlog.contextvars.bind_contextvars(request_id=request_id_of(request))
+        try:
+            return await handler(request)
+        except ApiError as error:
+            return _answer(error, metrics)
+        except ClientGone:
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response(status=499, reason="Client Closed Request")  # for the record: nobody reads it
+        except web.HTTPException as error:
+            return _answer(_translated(request, error), metrics)
+        except Exception:
+            _log.exception("unexpected error", path=request.path)
+            return _answer(ApiError(500, "The router failed unexpectedly.", code="internal_error"), metrics)
+
+    return middleware
+
+
+def _answer(error: ApiError, metrics: Metrics) -> web.Response:
+    metrics.refusals.labels(str(error.status), error.code or "").inc()
+    return web.Response(
+        status=error.status, body=codec.encode(error.body), content_type="application/json", headers=error.headers
+    )
+
+
+def _translated(request: web.Request, error: web.HTTPException) -> ApiError:
+    if error.status == 404:
+        return ApiError(404, f"There is no {request.method} {request.path}.", code="unknown_url")
+    if error.status == 405:
+        return ApiError(405, f"{request.path} does not take {request.method}.", code="method_not_allowed")
+    return ApiError(error.status, error.reason, code="bad_request")

@@ -1,0 +1,75 @@
+"""What a client is told when a request is refused or fails, in the shape of OpenAI's API."""
+
+from __future__ import annotations
+
+import msgspec
+
+from inference.contracts.errors import ErrorCode, TandemError
+
+
+class ErrorDetail(msgspec.Struct, frozen=True, kw_only=True):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
+    error: ErrorDetail
+
+
+class ApiError(Exception):
+    """Ends a request with `status` and an OpenAI-shaped body. retry_after_s: becomes the Retry-After header."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str | None,
+        param: str | None = None,
+        retry_after_s: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.code = code
+        self.param = param
+        self.retry_after_s = retry_after_s
+
+    @property
+    def body(self) -> ErrorBody:
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        return ErrorBody(error=ErrorDetail(message=self.message, type=kind, param=self.param, code=self.code))
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}
+
+
+def bad_request(message: str, param: str | None = None, code: str = "invalid_request") -> ApiError:
+    return ApiError(400, message, code=code, param=param)
+
+
+def invalid_key(message: str) -> ApiError:
+    return ApiError(401, message, code="invalid_api_key")
+
+
+def model_not_found(model: str) -> ApiError:
+    return ApiError(404, f"The model {model!r} does not exist.", code="model_not_found", param="model")
+
+
+def unavailable(message: str, retry_after_s: int, code: str = "not_ready") -> ApiError:
+    return ApiError(503, message, code=code, retry_after_s=retry_after_s)
+
+
+def clients_fault(error: TandemError) -> ApiError:
+    """A worker's refusal that only the client can mend, passed on unchanged."""
+    return ApiError(400, error.message, code=error.code.value, param=error.param)
+
+
+def workers_fault(stage: str, code: ErrorCode, attempts: int) -> ApiError:
+    """A failure behind the router. The text names the stage and the cause but no worker and no address."""
+    status = 504 if code is ErrorCode.DEADLINE_EXCEEDED else 502
+    tries = "" if attempts <= 1 else f" ({attempts} attempts)"
+    return ApiError(status, f"The answer could not be completed: {stage} failed with {code}{tries}.", code=code.value)

@@ -1,0 +1,138 @@
+"""One dispatched attempt: the prefill worker's and the answering worker's streams, merged into one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from inference.contracts.errors import ErrorCode
+from inference.contracts.generation import Finished, HandoffDone, TokenDelta
+from inference.router.config import Deadlines
+from inference.router.legs import Leg, LegEvent, LegFailed, Legs
+from inference.router.record import RequestRecord
+from inference.router.worker_client import WorkerLost
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """leg: which stream closed the answer; PREFILL when the first token already ended it."""
+
+    finished: Finished
+    leg: Leg
+
+
+class Exchange:
+    """Reads the legs of one attempt until the answer is complete.
+
+    For a hand-off the first token comes from the prefill leg and all others from the answer leg. The two are separate
+    connections, so the second token may arrive before the first: it is held until then.
+
+    send: takes text for the client, in order. on_first_token: called once, before its text is sent.
+    """
+
+    def __init__(
+        self,
+        legs: Legs,
+        deadlines: Deadlines,
+        record: RequestRecord,
+        send: Callable[[str], Awaitable[None]],
+        on_first_token: Callable[[], None],
+        *,
+        handoff: bool,
+    ) -> None:
+        self._legs = legs
+        self._deadlines = deadlines
+        self._record = record
+        self._send = send
+        self._on_first_token = on_first_token
+        self._first_leg = Leg.PREFILL if handoff else Leg.ANSWER
+        self._first_token_here = False
+        self._early: list[LegEvent] = []
+        self._prefill_open = handoff
+        self._answer_flows = False
+
+    async def run(self) -> Answered:
+        """Forward the whole answer.
+
+        Raises:
+            LegFailed: the answer can't be completed, because of that leg.
+        """
+        self._legs.expect(self._first_leg, self._deadlines.first_event_s)
+        answered = None
+        while answered is None:
+            try:
+                leg, event = await self._legs.next()
+            except LegFailed as failure:
+                self._survive(failure)
+                continue
+            answered = await (self._on_prefill(event) if leg is Leg.PREFILL else self._on_answer(event))
+        if answered.leg is Leg.ANSWER:
+            await self._settle()
+        return answered
+
+    def _survive(self, failure: LegFailed) -> None:
+        """Go on without the prefill leg where its work may be done; else raise `failure`.
+
+        KV that decode already writes from was accepted. A worker that was lost between its first token and its word on
+        the hand-off may have delivered all of it: decode's next token, if it comes at once, tells.
+        """
+        if failure.leg is Leg.ANSWER or not self._first_token_here:
+            raise failure
+        if not self._answer_flows:
+            if not isinstance(failure.error, WorkerLost):
+                raise failure
+            self._legs.expect(Leg.ANSWER, self._deadlines.orphan_s)
+        self._close_prefill()
+
+    async def _on_prefill(self, event: LegEvent) -> Answered | None:
+        if isinstance(event, HandoffDone):
+            self._record.handed_off(event)
+            self._close_prefill()
+            return None
+        await self._forward(event)
+        if isinstance(event, Finished):
+            return Answered(event, Leg.PREFILL)
+        self._legs.expect(Leg.PREFILL, self._deadlines.idle_s)
+        self._legs.expect(Leg.ANSWER, self._deadlines.idle_s)
+        answered = None
+        early, self._early = self._early, []
+        for held in early:
+            answered = await self._on_answer(held)
+        return answered
+
+    async def _on_answer(self, event: LegEvent) -> Answered | None:
+        if isinstance(event, HandoffDone):
+            raise LegFailed(Leg.ANSWER, WorkerLost(ErrorCode.ENGINE_FAILED, "a hand-off's end on an answer's stream"))
+        if self._first_leg is Leg.PREFILL and not self._first_token_here:
+            self._early.append(event)
+            return None
+        self._answer_flows = True
+        await self._forward(event)
+        if isinstance(event, Finished):
+            return Answered(event, Leg.ANSWER)
+        self._legs.expect(Leg.ANSWER, self._deadlines.idle_s)
+        return None
+
+    async def _forward(self, event: TokenDelta | Finished) -> None:
+        if not self._first_token_here:
+            self._first_token_here = True
+            self._on_first_token()
+        self._record.saw_tokens(len(event.token_ids) if isinstance(event, TokenDelta) else 0, event.text)
+        if event.text:
+            await self._send(event.text)
+
+    async def _settle(self) -> None:
+        """The answer is complete; wait a moment for the prefill leg's figures where they are still on their way."""
+        self._legs.excuse(Leg.ANSWER)
+        self._legs.expect(Leg.PREFILL, self._deadlines.settle_s)
+        while self._prefill_open:
+            try:
+                leg, event = await self._legs.next()
+            except LegFailed:
+                return
+            if leg is Leg.PREFILL and isinstance(event, HandoffDone):
+                await self._on_prefill(event)
+
+    def _close_prefill(self) -> None:
+        self._prefill_open = False
+        self._legs.excuse(Leg.PREFILL)

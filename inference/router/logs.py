@@ -1,0 +1,35 @@
+"""Log lines on standard error, readable or as JSON, with the request id on every line of a request."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+
+def configure_logs(env: Mapping[str, str]) -> None:
+    """TANDEM_LOG_LEVEL: "INFO" unless said otherwise. TANDEM_LOG_JSON: "1" for JSON.
+
+    Tracebacks are plain in both: prettier ones print local variables, secrets among them.
+    """
+    level = logging.getLevelNamesMapping().get(env.get("TANDEM_LOG_LEVEL", "INFO").upper(), logging.INFO)
+    render: list[Any] = (
+        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        if env.get("TANDEM_LOG_JSON", "").lower() in ("1", "true", "yes", "on")
+        else [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)]
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *render,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    logging.basicConfig(stream=sys.stderr, level=max(level, logging.WARNING))

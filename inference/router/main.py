@@ -1,0 +1,40 @@
+"""Starts a router: `python -m inference.router [--host HOST] [--port PORT]`, configured by the environment."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+import uvloop
+
+from inference.router.app import running
+from inference.router.config import RouterConfig, read_config
+from inference.router.logs import configure_logs
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="inference.router", description=read_config.__doc__)
+    parser.add_argument("--host", help="address to listen on (default: TANDEM_ROUTER_HOST or 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to listen on (default: TANDEM_ROUTER_PORT or 8080)")
+    options = parser.parse_args(arguments)
+    try:
+        config = read_config(os.environ, host=options.host, port=options.port)
+    except (ValueError, OSError) as error:
+        print(f"router: {error}", file=sys.stderr)  # noqa: T201 - for the person at the terminal
+        return 2
+    configure_logs(os.environ)
+    uvloop.run(_serve(config))
+    return 0
+
+
+async def _serve(config: RouterConfig) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signum, stop.set)
+    async with running(config):
+        await stop.wait()

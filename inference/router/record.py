@@ -1,0 +1,196 @@
+"""The record of one request: its clock readings, where it went, how it ended, and what telemetry learns of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import structlog
+
+from inference.contracts.errors import TandemError
+from inference.contracts.generation import Finished, HandoffDone, WorkerTimings
+from inference.contracts.routing import WorkerRoute
+from inference.contracts.states import PrefillPath
+from inference.contracts.timings import Counter, Latency, RequestTiming
+from inference.router.errors import ApiError
+from inference.router.metrics import Metrics
+from inference.router.telemetry import Telemetry
+from inference.router.timing import Stopwatch, segments
+from inference.router.worker_client import WorkerLost
+
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Route:
+    """Where the latest attempt goes. prefill: None when the answering worker reads the prompt itself."""
+
+    answering: WorkerRoute
+    prefill: WorkerRoute | None
+
+    @property
+    def path(self) -> PrefillPath:
+        return PrefillPath.LOCAL if self.prefill is None else PrefillPath.HANDOFF
+
+
+class RequestRecord:
+    """Opened once the whole request is here and its deployment known; closed by exactly one of `complete`,
+    `close_with`, `fail` and `cancel`."""
+
+    def __init__(
+        self, telemetry: Telemetry, metrics: Metrics, request_id: str, deployment: str, received: float
+    ) -> None:
+        self._telemetry = telemetry
+        self._metrics = metrics
+        self.request_id = request_id
+        self.deployment = deployment
+        self.watch = Stopwatch(received)
+        self.retries = 0
+        self.route: Route | None = None
+        self.handoff: HandoffDone | None = None
+        self._count(Counter.RECEIVED)
+
+    def begin_attempt(self) -> None:
+        if self.watch.first_attempt is not None:
+            self.retries += 1
+            self._count(Counter.RETRIED)
+            self._metrics.retries.labels(self.deployment).inc()
+        self.route = self.handoff = None
+        self.watch.begin_attempt(time.perf_counter())
+
+    def reserved(self) -> None:
+        self.watch.reserved = time.perf_counter()
+
+    def dispatched(self, route: Route) -> None:
+        self.route = route
+        self._metrics.prefills.labels(self.deployment, route.path).inc()
+
+    def saw_tokens(self, count: int, text: str) -> None:
+        """New tokens of the answer, with the text that the client gets now."""
+        now = time.perf_counter()
+        window = self._telemetry.window(self.deployment)
+        if count:
+            first_gap_known = self.watch.second_token is not None
+            gap = self.watch.saw_tokens(count, now)
+            if gap is not None:
+                window.observe(Latency.ITL, gap)
+            if count > 1:
+                window.observe(Latency.ITL, 0.0, count - 1)
+            if not first_gap_known and self.watch.first_gap_s is not None:
+                window.observe(Latency.FIRST_GAP, self.watch.first_gap_s)
+                self._metrics.first_gap.labels(self.deployment).observe(self.watch.first_gap_s)
+            window.count(Counter.OUTPUT_TOKENS, count)
+        if text and self.watch.first_text is None:
+            self.watch.first_text = now
+            window.observe(Latency.TTFT, now - self.watch.received)
+            self._metrics.ttft.labels(self.deployment).observe(now - self.watch.received)
+
+    def handed_off(self, done: HandoffDone) -> None:
+        self.handoff = done
+        self._count(Counter.HANDOFFS)
+
+    def fault(self, leg: str, worker: WorkerRoute, error: TandemError, *, handoff_failed: bool) -> None:
+        """A worker failed, or the hand-off between two; the request may still be answered elsewhere."""
+        code = "lost" if isinstance(error, WorkerLost) else error.code.value
+        self._metrics.faults.labels(self.deployment, leg, code).inc()
+        if handoff_failed:
+            self._count(Counter.HANDOFF_FAILURES)
+        _log.warning(
+            "a worker failed a request",
+            request_id=self.request_id,
+            deployment=self.deployment,
+            leg=leg,
+            worker=worker.worker_id,
+            code=code,
+            error=error.message,
+        )
+
+    def complete(self, finished: Finished, answered_here: bool) -> RequestTiming:
+        """answered_here: the closing event came from the answering worker, not from the prefill worker."""
+        route = self.route
+        if route is None:
+            raise RuntimeError(f"request {self.request_id} was completed without having been dispatched")
+        now = time.perf_counter()
+        watch = self.watch
+        window = self._telemetry.window(self.deployment)
+        window.observe(Latency.E2E, now - watch.received)
+        self._metrics.e2e.labels(self.deployment).observe(now - watch.received)
+        if watch.tpot_s is not None:
+            window.observe(Latency.TPOT, watch.tpot_s)
+            self._metrics.tpot.labels(self.deployment).observe(watch.tpot_s)
+        if route.prefill is None:
+            window.count(Counter.LOCAL_PREFILLS)
+        window.count(Counter.PROMPT_TOKENS, finished.prompt_tokens)
+        self._metrics.tokens.labels(self.deployment, "prompt").inc(finished.prompt_tokens)
+        self._metrics.tokens.labels(self.deployment, "cached").inc(finished.cached_tokens)
+        self._metrics.tokens.labels(self.deployment, "output").inc(finished.completion_tokens)
+        self._close(Counter.COMPLETED)
+        timing = self._timing(finished, route, answered_here, now)
+        _log.info(
+            "answered",
+            request_id=self.request_id,
+            deployment=self.deployment,
+            path=timing.path.value,
+            prefill_worker=timing.prefill_worker,
+            decode_worker=timing.decode_worker,
+            prompt_tokens=timing.prompt_tokens,
+            completion_tokens=timing.completion_tokens,
+            ttft_s=timing.ttft_s,
+            e2e_s=timing.e2e_s,
+            retries=timing.retries,
+        )
+        return timing
+
+    def fail(self) -> None:
+        self._close(Counter.FAILED)
+
+    def close_with(self, error: ApiError) -> None:
+        """Refused (the client's turn, or nobody free) is told apart from failed (a worker's fault)."""
+        refused = error.status < 500 or error.status == 503
+        self._close(Counter.REJECTED if refused else Counter.FAILED)
+        _log.info(
+            "rejected" if refused else "failed",
+            request_id=self.request_id,
+            deployment=self.deployment,
+            status=error.status,
+            code=error.code,
+            error=error.message,
+        )
+
+    def cancel(self) -> None:
+        self._close(Counter.CANCELLED)
+        _log.info("the client left", request_id=self.request_id, deployment=self.deployment)
+
+    def _timing(self, finished: Finished, route: Route, answered_here: bool, now: float) -> RequestTiming:
+        watch, handoff = self.watch, self.handoff
+        if route.prefill is None or not answered_here:
+            reader = finished.timings
+        else:
+            reader = handoff.timings if handoff is not None else WorkerTimings()
+        return RequestTiming(
+            request_id=self.request_id,
+            deployment=self.deployment,
+            path=route.path,
+            prefill_worker=None if route.prefill is None else route.prefill.worker_id,
+            decode_worker=route.answering.worker_id,
+            prompt_tokens=finished.prompt_tokens,
+            cached_tokens=finished.cached_tokens,
+            completion_tokens=finished.completion_tokens,
+            finish_reason=finished.reason.value,
+            ttft_s=watch.ttft_s,
+            tpot_s=watch.tpot_s,
+            e2e_s=now - watch.received,
+            segments=segments(watch, reader),
+            first_gap_s=watch.first_gap_s,
+            handoff_s=None if handoff is None else handoff.timings.handoff_s,
+            handoff_bytes=None if handoff is None else handoff.bytes,
+            decode_wait_s=finished.timings.decode_wait_s if answered_here else None,
+            retries=self.retries,
+        )
+
+    def _close(self, outcome: Counter) -> None:
+        self._count(outcome)
+        self._metrics.requests.labels(self.deployment, outcome.value).inc()
+
+    def _count(self, counter: Counter) -> None:
+        self._telemetry.window(self.deployment).count(counter)

@@ -1,0 +1,91 @@
+"""One-second windows of what clients experienced, per deployment, to the capped stream of windows.
+
+Best effort: serving never waits for it. While Redis is away the windows of the last minutes are kept and sent later.
+A window may arrive twice when Redis takes it and dies before it says so; (source, deployment, second) tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from inference.contracts import codec, names
+from inference.contracts.timings import Gauge, Window
+
+_KEPT_WINDOWS = 600
+_log = structlog.get_logger()
+
+
+class Telemetry:
+    """router_id: this process. in_flight: live requests of every served deployment, zero included: a deployment that
+    is idle says so each second, one that nobody reports is unknown."""
+
+    def __init__(
+        self, redis: Redis, router_id: str, window_s: float, in_flight: Callable[[], Mapping[str, int]]
+    ) -> None:
+        self._redis = redis
+        self._source = f"router:{router_id}"
+        self._window_s = window_s
+        self._in_flight = in_flight
+        self._open: dict[str, Window] = {}
+        self._unsent: deque[bytes] = deque(maxlen=_KEPT_WINDOWS)
+        self._closed = asyncio.Event()
+
+    def window(self, deployment: str) -> Window:
+        """The window that is open now; not to be kept."""
+        window = self._open.get(deployment)
+        if window is None:
+            window = self._open[deployment] = Window(second=0, source=self._source, deployment=deployment)
+        return window
+
+    def close_windows(self, second: int) -> list[Window]:
+        """End the open windows as those of unix `second`."""
+        for deployment, level in self._in_flight().items():
+            self.window(deployment).gauges[Gauge.IN_FLIGHT] = level
+        windows, self._open = list(self._open.values()), {}
+        for window in windows:
+            window.second = second
+        return windows
+
+    async def run(self) -> None:
+        """Close windows and send them, for ever. A slow Redis delays the sending, never the closing."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._close_each_window())
+            tasks.create_task(self._send_what_is_closed())
+
+    async def _close_each_window(self) -> None:
+        while True:
+            await asyncio.sleep(self._window_s - time.time() % self._window_s)
+            self._unsent.extend(codec.encode(window) for window in self.close_windows(int(time.time())))
+            self._closed.set()
+
+    async def _send_what_is_closed(self) -> None:
+        while True:
+            await self._closed.wait()
+            self._closed.clear()
+            await self._send()
+
+    async def _send(self) -> None:
+        sending = list(self._unsent)
+        try:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for message in sending:
+                    pipe.xadd(
+                        names.WINDOW_STREAM,
+                        {names.STREAM_FIELD: message},
+                        maxlen=names.WINDOW_STREAM_MAXLEN,
+                        approximate=True,
+                    )
+                await pipe.execute()
+        except (RedisError, OSError, TimeoutError) as error:
+            _log.debug("windows not sent, kept for later", kept=len(self._unsent), error=str(error))
+            return
+        for message in sending:
+            if self._unsent and self._unsent[0] is message:
+                self._unsent.popleft()
