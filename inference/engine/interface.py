@@ -131,9 +131,7 @@ class Engine(Protocol):
     def generate(self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink) -> None:
         """Read the prompt and write the whole answer."""
 
-    def resume(
-        self, handle: KVHandle, token_ids: list[int], first_token: int, sampling: Sampling, sink: Sink
-    ) -> None:
+    def resume(self, handle: KVHandle, token_ids: list[int], first_token: int, sampling: Sampling, sink: Sink) -> None:
         """Go on after `first_token`, whose text was given elsewhere; KV of all of `token_ids` was imported into
         `handle`. The first `token` call is the second token of the answer."""
 

@@ -1,0 +1,149 @@
+"""A model path -> a model ready to run, or a plain sentence on why not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from inference.contracts.errors import ErrorCode, TandemError
+from inference.engine import gate
+from inference.engine.attention import ATTENTION
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_HUB_FILES = ["*.safetensors", "*.json", "*.jinja", "tokenizer.model"]
+
+#: Ends of a turn in common chat templates. Base configurations often name only the end of a text as end of sequence.
+_TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """directory: where its files are. eos_ids: tokens that end an answer. context_length: None when it knows none."""
+
+    model: Any
+    tokenizer: Any
+    directory: Path
+    dtype: torch.dtype
+    eos_ids: frozenset[int]
+    context_length: int | None
+
+    @property
+    def config(self) -> Any:
+        return self.model.config
+
+
+def load(model_path: str, dtype_name: str, device: torch.device) -> LoadedModel:
+    """Load a local directory or a hub id.
+
+    dtype_name: as in `EngineSettings.dtype`.
+
+    Raises:
+        TandemError(INVALID_REQUEST): the path is unknown, is no model, or a model that the gate refuses: starting
+            again would not help.
+        ConnectionError: the model hub could not be reached.
+    """
+    transformers_logging.disable_progress_bar()
+    dtype = _dtype(dtype_name, device)
+    directory = _directory(model_path)
+    config = _config(directory)
+    gate.check_config(config, _model_class(config))
+    if not any(directory.glob("*.safetensors")):
+        raise _no_model(directory, "it has no .safetensors file (pickled weights are not read)")
+    model = _model(directory, dtype).to(device).eval()
+    tokenizer = _tokenizer(directory)
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        directory=directory,
+        dtype=dtype,
+        eos_ids=_eos_ids(model, tokenizer),
+        context_length=getattr(config, "max_position_embeddings", None),
+    )
+
+
+def _dtype(name: str, device: torch.device) -> torch.dtype:
+    if name == "auto":
+        return torch.float32 if device.type == "cpu" else torch.bfloat16
+    if name not in _DTYPES:
+        raise TandemError(
+            ErrorCode.INVALID_REQUEST, f"dtype {name!r} is not one of auto, {', '.join(_DTYPES)}", "dtype"
+        )
+    return _DTYPES[name]
+
+
+def _directory(model_path: str) -> Path:
+    path = Path(model_path).expanduser()
+    if path.is_dir():
+        return path
+    if path.exists():
+        raise _no_model(path, "it is a file, not a directory")
+    try:
+        return Path(snapshot_download(model_path, allow_patterns=_HUB_FILES))
+    except HFValidationError as error:
+        raise _no_model(path, "there is no such directory") from error
+    except RepositoryNotFoundError as error:
+        raise _no_model(path, "there is no such directory, and no such model on the hub") from error
+    except (LocalEntryNotFoundError, OSError) as error:
+        raise ConnectionError(
+            f"{model_path} is no directory here, and the model hub can't be reached to look for it there: {error}"
+        ) from error
+
+
+def _config(directory: Path) -> Any:
+    if not (directory / "config.json").is_file():
+        raise _no_model(directory, "it has no config.json")
+    try:
+        return AutoConfig.from_pretrained(directory, local_files_only=True)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _no_model(directory, f"its config.json can't be read: {error}") from error
+
+
+def _model_class(config: Any) -> Any:
+    try:
+        return AutoModelForCausalLM._model_mapping[type(config)]
+    except KeyError as error:
+        raise gate.refuse(f"{config.model_type} is no causal language model") from error
+
+
+def _model(directory: Path, dtype: torch.dtype) -> Any:
+    try:
+        model, report = AutoModelForCausalLM.from_pretrained(
+            directory, dtype=dtype, attn_implementation=ATTENTION, local_files_only=True, output_loading_info=True
+        )
+    except (OSError, ValueError, SafetensorError) as error:
+        raise _no_model(directory, f"its weights can't be read: {error}") from error
+    if absent := sorted(report["missing_keys"]):
+        raise _no_model(directory, f"its weights lack {len(absent)} parameters, such as {absent[0]}")
+    return model
+
+
+def _tokenizer(directory: Path) -> Any:
+    try:
+        return AutoTokenizer.from_pretrained(directory, local_files_only=True)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _no_model(directory, f"its tokenizer can't be read: {error}") from error
+
+
+def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Ids named as end of sequence by the generation configuration, the configuration or the tokenizer, and the ends
+    of a turn that the chat template writes."""
+    named: set[int | None] = set()
+    for source in (model.generation_config, model.config, tokenizer):
+        ids = getattr(source, "eos_token_id", None)
+        named |= set(ids) if isinstance(ids, list | tuple) else {ids}
+    template = tokenizer.chat_template if isinstance(tokenizer.chat_template, str) else ""
+    vocabulary = tokenizer.get_vocab()
+    named |= {vocabulary[end] for end in _TURN_ENDS if end in template and end in vocabulary}
+    return frozenset(i for i in named if i is not None)
+
+
+def _no_model(path: Path, reason: str) -> TandemError:
+    return TandemError(ErrorCode.INVALID_REQUEST, f"{path} is no model: {reason}", "model_path")

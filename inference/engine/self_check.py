@@ -1,0 +1,57 @@
+"""Proof at start that the engine computes what the model means: its logits against the model's own attention.
+
+Two prompts go through the engine's path in one step and, one by one, through the model as transformers runs it. An
+architecture with a twist that no gate knows fails here, instead of answering nonsense.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from inference.engine.attention import ATTENTION
+from inference.engine.block_manager import Extent
+from inference.engine.gate import refuse
+from inference.engine.kv_cache import KVCache, KVGeometry
+from inference.engine.model_runner import ModelRunner, Piece
+from inference.engine.reservations import SlotMap
+
+_LENGTHS = (9, 5)
+_BLOCK = 16
+
+#: Largest relative error of logits (2-norm). Rounding alone stays far below; a skipped term is far above.
+_TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.15}
+
+
+def check_against_reference(model: Any, geometry: KVGeometry, device: torch.device) -> None:
+    """Compute the first token after two prompts in both ways. Use within inference mode.
+
+    Raises:
+        TandemError(INVALID_REQUEST): they differ by more than rounding.
+    """
+    generator = torch.Generator().manual_seed(0)
+    prompts = [torch.randint(model.config.vocab_size, (n,), generator=generator).tolist() for n in _LENGTHS]
+    cache = KVCache(geometry, _BLOCK * len(prompts), model.dtype, device)
+    maps = [SlotMap((Extent(i, 1),), _BLOCK) for i in range(len(prompts))]
+    # In two steps, so that the second attends to what the first left in the cache.
+    runner = ModelRunner(model, device)
+    runner.run(cache, [Piece(m, prompt[:-2], 0, False) for m, prompt in zip(maps, prompts, strict=True)])
+    ours = runner.run(cache, [Piece(m, p[-2:], len(p) - 2, True) for m, p in zip(maps, prompts, strict=True)])
+    for row, prompt in enumerate(prompts):
+        error = _relative_error(ours[row], _reference(model, prompt, device))
+        if not error <= _TOLERANCE[model.dtype]:
+            raise refuse(f"its logits differ from those of its own attention by {error:.1%}")
+
+
+def _reference(model: Any, prompt: list[int], device: torch.device) -> torch.Tensor:
+    model.set_attn_implementation("eager")
+    try:
+        logits: torch.Tensor = model(input_ids=torch.tensor([prompt], device=device), use_cache=False).logits
+        return logits[0, -1]
+    finally:
+        model.set_attn_implementation(ATTENTION)
+
+
+def _relative_error(ours: torch.Tensor, reference: torch.Tensor) -> float:
+    return float((ours.float() - reference.float()).norm() / reference.float().norm())
