@@ -24,3 +24,11 @@ class RollUp(models.Model):
             models.UniqueConstraint(fields=["deployment", "pool_id", "second"], name="one_roll_up_per_step"),
         ]
         indexes = [models.Index(fields=["second"])]
+
+
+class WindowCursor(models.Model):
+    """One row: how far the windows of the stream are contained in the roll-ups. Moves in the same transaction."""
+
+    ONLY = 1
+
+    position = models.CharField(max_length=50, help_text="Stream id of the last window contained.")
