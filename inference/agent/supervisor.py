@@ -1,0 +1,360 @@
+"""Keeps the processes of one node as its newest spec wants them.
+
+Level-triggered: every tick looks at all processes, asks `diff` what has to happen, and does it; a lost message, a
+crash or a restart of the agent only makes the next tick do more. Ticks never wait: probes, drain orders and the end of
+processes are started in one tick and found done in a later one.
+
+What happens to workers when the agent ends:
+
+    SIGTERM, SIGINT   they are stopped cleanly (SIGTERM, then SIGKILL at the deadline), and reported as stopped;
+                      with TANDEM_AGENT_ON_STOP=leave they go on serving
+    SIGKILL, crash    they go on serving
+
+Workers left serving are found by the next agent on the same folder: adopted when the last known spec still wants that
+incarnation, stopped otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+import msgspec
+import structlog
+
+from inference.agent import worker_log
+from inference.agent.acceptance import accepts
+from inference.agent.config import OnStop, Settings
+from inference.agent.diff import Action, ActionKind, ProcessState, changes, diff
+from inference.agent.hosts import Hosts
+from inference.agent.launcher import Launcher, LaunchFailed
+from inference.agent.state_dir import StateDir, read_message
+from inference.agent.track import Track
+from inference.agent.worker_client import NoAnswer, WorkerClient
+from inference.contracts.codec import CodecError
+from inference.contracts.reports import Address, WorkerReport
+from inference.contracts.specs import NodeSpec, WorkerSpec
+from inference.contracts.states import WorkerDesired
+from inference.contracts.worker import ProcessAnnouncement
+
+log = structlog.get_logger()
+
+
+class Supervisor:
+    """One node's processes. `run` is a coroutine for one event loop; the other methods may be called from any thread.
+
+    on_change: called (on the loop's thread, must not block) whenever a report would say something new about a phase.
+    """
+
+    def __init__(
+        self,
+        *,
+        node_id: str,
+        cluster_secret: str,
+        hosts: Hosts,
+        state: StateDir,
+        launcher: Launcher,
+        settings: Settings,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._node_id = node_id
+        self._secret = cluster_secret
+        self._hosts = hosts
+        self._state = state
+        self._launcher = launcher
+        self._settings = settings
+        self._on_change = on_change
+        self._lock = threading.Lock()
+        self._spec = state.spec
+        self._applied_generation = 0
+        self._tracks: dict[str, Track] = {}
+        self._closing = False
+        self._last_phases: object = None
+        self._next_probe = 0.0
+        self._calls: dict[str, asyncio.Task[None]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wake = asyncio.Event()
+
+    @property
+    def observed_generation(self) -> int:
+        """The newest spec that a whole tick has worked on; 0 for none."""
+        return self._applied_generation
+
+    def submit(self, spec: NodeSpec) -> bool:
+        """Take a spec as what is wanted from now on, surviving restarts. Returns whether it was new.
+
+        Raises:
+            SpecRefused: see `acceptance.accepts`; what was wanted before stays wanted.
+        """
+        with self._lock:
+            if not accepts(spec, self._node_id, self._spec.generation if self._spec else 0):
+                return False
+            self._state.save_spec(spec)
+            self._spec = spec
+        self._wake_up()
+        return True
+
+    def close(self) -> None:
+        """Ask `run` to end by the policy of the settings."""
+        self._closing = True
+        self._wake_up()
+
+    def reports(self) -> tuple[WorkerReport, ...]:
+        """All workers as they are now, in order of their ids."""
+        with self._lock:
+            now = time.monotonic()
+            return tuple(
+                track.report(now, self._hosts.advertised, worker_log.tail(self._state.log_file(worker_id)))
+                for worker_id, track in sorted(self._tracks.items())
+            )
+
+    def holders(self) -> dict[str, int]:
+        """The process that holds each device in use, by device id."""
+        with self._lock:
+            return {
+                device.device_id: track.process.pid
+                for track in self._tracks.values()
+                if track.process is not None
+                for device in track.spec.devices
+            }
+
+    def ready(self) -> dict[str, Address]:
+        """Workers that were ready by their last answer, and where this agent reaches them."""
+        with self._lock:
+            return {
+                worker_id: self._dialled(track.announcement)
+                for worker_id, track in self._tracks.items()
+                if track.announcement is not None and track.health.ready_since is not None
+            }
+
+    @property
+    def settled(self) -> bool:
+        """Whether a first look at everything is done: only then is a report more than a guess about workers that an
+        earlier agent left."""
+        with self._lock:
+            return self._last_phases is not None and not any(
+                track.process is not None and track.announcement is not None and track.health.unasked
+                for track in self._tracks.values()
+            )
+
+    async def run(self) -> None:
+        """Supervise until `close`; returns when the workers are ended, or left alone, as the settings say."""
+        self._loop = asyncio.get_running_loop()
+        with self._lock:
+            self._recover(time.monotonic())
+        async with WorkerClient(self._secret, self._settings.probe_timeout_s) as client:
+            try:
+                while not self._done():
+                    self._wake.clear()
+                    with self._lock:
+                        self._tick(time.monotonic(), client)
+                    try:
+                        await asyncio.wait_for(self._wake.wait(), self._settings.tick_s)
+                    except TimeoutError:
+                        continue
+            finally:
+                self._loop = None
+                await self._cancel_calls()
+
+    def _done(self) -> bool:
+        if not self._closing:
+            return False
+        leave = self._settings.on_stop is OnStop.LEAVE
+        return leave or all(track.process is None for track in self._tracks.values())
+
+    def _wake_up(self) -> None:
+        loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(self._wake.set)
+
+    def _recover(self, now: float) -> None:
+        for record, process in self._launcher.recover():
+            track = Track(
+                spec=record.spec,
+                desired=WorkerDesired.RUN,
+                process=process,
+                found=process is not None,
+                attempts=record.attempts,
+                restart=record.restart,
+                failed=record.failed,
+                reason=record.failed or "ended while no agent watched it",
+            )
+            track.health.launched = now
+            self._tracks[record.spec.worker_id] = track
+            log.info("found worker", worker_id=record.spec.worker_id, pid=process.pid if process else None)
+
+    def _tick(self, now: float, client: WorkerClient) -> None:
+        for track in self._tracks.values():
+            self._guard(track.spec.worker_id, partial(self._observe, track, now))
+        wanted = self._wanted()
+        if wanted is not None:
+            self._align(wanted)
+        actions = diff(wanted, [track.view(now, self._settings) for track in self._tracks.values()], now)
+        specs = {worker.worker_id: worker for worker in wanted.workers} if wanted else {}
+        for action in actions:
+            self._guard(action.worker_id, partial(self._apply, action, specs, now, client))
+        if now >= self._next_probe:
+            self._next_probe = now + self._settings.probe_interval_s
+            for track in self._tracks.values():
+                self._exchange(track, client)
+        self._applied_generation = self._spec.generation if self._spec else 0
+        phases = [(w, t.spec.incarnation, t.phase(now), t.attempts, t.failed) for w, t in self._tracks.items()]
+        if (phases, self._applied_generation) != self._last_phases:
+            self._last_phases = (phases, self._applied_generation)
+            self._on_change()
+
+    def _guard(self, worker_id: str, step: Callable[[], None]) -> None:
+        """One worker's trouble must not stop the supervision of the others."""
+        try:
+            step()
+        except Exception:
+            log.exception("supervision of a worker failed; it is tried again", worker_id=worker_id)
+
+    def _wanted(self) -> NodeSpec | None:
+        if not self._closing:
+            return self._spec
+        workers = self._spec.workers if self._spec else ()
+        stopped = tuple(msgspec.structs.replace(worker, desired=WorkerDesired.STOP) for worker in workers)
+        return NodeSpec(node_id=self._node_id, generation=self._applied_generation, workers=stopped)
+
+    def _align(self, wanted: NodeSpec) -> None:
+        """Give every listed worker a track, and tell every track what is wanted of it."""
+        listed = {worker.worker_id: worker for worker in wanted.workers}
+        for worker_id, track in self._tracks.items():
+            track.desired = listed[worker_id].desired if worker_id in listed else WorkerDesired.STOP
+        for worker_id, worker in listed.items():
+            known = self._tracks.get(worker_id)
+            if known is None or (known.process is None and known.spec.incarnation != worker.incarnation):
+                self._tracks[worker_id] = Track(
+                    spec=worker, desired=worker.desired, restart=worker.restart, reason="is to be started"
+                )
+            elif known.process is not None and known.spec.incarnation == worker.incarnation:
+                known.restart = max(known.restart, worker.restart)
+
+    def _observe(self, track: Track, now: float) -> None:
+        """Look at one process: has it ended, is it past a deadline, has it announced itself."""
+        if track.process is None:
+            return
+        log_file = self._state.log_file(track.spec.worker_id)
+        worker_log.bound(log_file, self._settings.log_limit_bytes)
+        track.press(now)
+        how = track.process.poll()
+        if how is not None:
+            track.ended(how, (worker_log.tail(log_file) or ("",))[-1], now, self._settings)
+            self._launcher.record_end(track.spec, track.attempts, track.restart, track.failed)
+            log.info("worker is gone", worker_id=track.spec.worker_id, how=str(how), reason=track.reason)
+            return
+        if track.announcement is None:
+            track.announcement = self._announcement(track, track.process.pid)
+        if track.health.is_steady(now, self._settings):
+            track.attempts = 1
+
+    def _announcement(self, track: Track, pid: int) -> ProcessAnnouncement | None:
+        try:
+            said = read_message(self._state.announce_file(track.spec.worker_id), ProcessAnnouncement)
+        except CodecError:
+            return None  # half written: the next tick sees the whole
+        if said is None or (said.incarnation, said.pid) != (track.spec.incarnation, pid):
+            return None
+        return said
+
+    def _apply(self, action: Action, specs: dict[str, WorkerSpec], now: float, client: WorkerClient) -> None:
+        track = self._tracks[action.worker_id]
+        if changes((action,)) and action.kind not in (ActionKind.DRAIN, ActionKind.UNDRAIN):
+            log.info("worker", action=action.kind.value, worker_id=action.worker_id, reason=action.reason)
+        match action.kind:
+            case ActionKind.START:
+                self._start(track, specs[action.worker_id], now)
+            case ActionKind.STOP:
+                track.stop(action.reason, kill_at=now + self._settings.stop_deadline_s)
+            case ActionKind.KILL:
+                track.kill(action.reason, now)
+            case ActionKind.ADOPT:
+                track.adopt(now, action.reason)
+            case ActionKind.FORGET:
+                self._launcher.forget(action.worker_id)
+                del self._tracks[action.worker_id]
+            case ActionKind.DRAIN if track.drain_deadline is None:
+                track.drain_deadline = now + specs[action.worker_id].drain_deadline_s
+                track.reason = action.reason
+                self._exchange(track, client)
+            case ActionKind.UNDRAIN if track.drain_deadline is not None:
+                track.drain_deadline = None
+                track.reason = action.reason
+                self._exchange(track, client)
+            case ActionKind.WAIT if track.next_start is None:
+                track.reason = action.reason
+
+    def _start(self, track: Track, spec: WorkerSpec, now: float) -> None:
+        if spec.restart > track.restart:
+            track.retry(spec.restart)
+        track.spec = spec
+        track.attempts += 1
+        try:
+            process = self._launcher.launch(spec, track.attempts)
+        except LaunchFailed as error:
+            log.warning("worker could not be started", worker_id=spec.worker_id, error=str(error))
+            track.gave_out(str(error), now, self._settings, fatal=error.fatal)
+            self._launcher.record_end(spec, track.attempts, track.restart, track.failed)
+            return
+        track.launched(process, now)
+        log.info("worker is launched", worker_id=spec.worker_id, pid=process.pid, attempt=track.attempts)
+
+    def _exchange(self, track: Track, client: WorkerClient) -> None:
+        """Give the worker its order where it has not taken it yet, and ask it how it is; unless an earlier exchange is
+        still under way. The answer goes to the health of the very process that was asked, so a late one can't be taken
+        for its successor's."""
+        announcement, health = track.announcement, track.health
+        if track.process is None or announcement is None or track.state is not ProcessState.RUNNING:
+            return
+        worker = self._dialled(announcement)
+        order = None
+        if health.draining != (track.drain_deadline is not None):
+            order = client.undrain if health.draining else client.drain
+
+        async def exchange() -> None:
+            if order is not None:
+                try:
+                    await order(worker)
+                except NoAnswer as error:
+                    log.warning("order did not reach the worker; it is repeated", reason=str(error))
+            try:
+                status = await client.status(worker)
+            except NoAnswer as error:
+                health.missed(str(error))
+                return
+            if (status.worker_id, status.incarnation) != (announcement.worker_id, announcement.incarnation):
+                health.missed(f"worker {status.worker_id} of incarnation {status.incarnation} answered instead")
+                return
+            health.answered(status, time.monotonic())
+            self._wake.set()
+
+        self._call(track.spec.worker_id, exchange())
+
+    def _call(self, worker_id: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` beside the ticks, at most one per worker."""
+        if worker_id in self._calls:
+            work.close()
+            return
+        task = asyncio.get_running_loop().create_task(work)
+        self._calls[worker_id] = task
+        task.add_done_callback(lambda done: self._call_ended(worker_id, done))
+
+    def _call_ended(self, worker_id: str, done: asyncio.Task[None]) -> None:
+        del self._calls[worker_id]
+        if not done.cancelled() and (error := done.exception()) is not None:
+            log.error("call to a worker failed unexpectedly", worker_id=worker_id, error=repr(error))
+
+    async def _cancel_calls(self) -> None:
+        calls = list(self._calls.values())
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+    def _dialled(self, announcement: ProcessAnnouncement) -> Address:
+        """Where this agent reaches the worker: the address it was told to bind and the port it announced."""
+        return Address(host=self._hosts.local, port=announcement.http.port)

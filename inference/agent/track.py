@@ -1,0 +1,203 @@
+"""What the agent remembers of one worker between two looks at it: its process, probes, attempts, and the story so far.
+
+Phases are derived, never stored, so they cannot contradict the facts:
+
+    process gone:  STOPPED if it is not wanted to run, FAILED if given up, BACKOFF until `next_start`, else STARTING
+    being ended:   STOPPING; BACKOFF when it is killed because of a fault
+    draining:      DRAINING from the first order until it confirms that it serves again
+    otherwise:     STARTING without an answer (LOADING if adopted: it may have served), LOADING until ready, READY
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from inference.agent.config import Settings
+from inference.agent.diff import ProcessState, ProcessView, device_ids
+from inference.agent.health import Health
+from inference.agent.process import Exit, WorkerProcess
+from inference.contracts.reports import Address, WorkerReport
+from inference.contracts.specs import WorkerSpec
+from inference.contracts.states import WorkerDesired, WorkerPhase
+from inference.contracts.worker import ProcessAnnouncement
+
+
+@dataclass(slots=True)
+class Ending:
+    """A process is being ended. kill_at: when it is killed. broken: for a fault of its own, not because of a wish."""
+
+    reason: str
+    kill_at: float
+    broken: bool
+    killed: bool = False
+
+
+@dataclass(slots=True)
+class Track:
+    """One worker of this node. Times are monotonic seconds.
+
+    spec: of the running process, or of the start that is to come. desired: from the newest spec. found: adopted by
+    nobody yet. attempts: starts since it last served steadily. failed: why it is given up.
+    """
+
+    spec: WorkerSpec
+    desired: WorkerDesired
+    process: WorkerProcess | None = None
+    health: Health = field(default_factory=lambda: Health(launched=0.0))
+    announcement: ProcessAnnouncement | None = None
+    found: bool = False
+    ending: Ending | None = None
+    drain_deadline: float | None = None
+    attempts: int = 0
+    restart: int = 0
+    failed: str | None = None
+    next_start: float | None = None
+    reason: str = ""
+
+    def view(self, now: float, settings: Settings) -> ProcessView:
+        return ProcessView(
+            worker_id=self.spec.worker_id,
+            incarnation=self.spec.incarnation,
+            device_ids=device_ids(self.spec),
+            state=self.state,
+            served=self.health.served,
+            draining=self.health.draining,
+            idle=self.health.idle,
+            drain_deadline=self.drain_deadline,
+            fault=self.health.fault(now, settings) if self.process is not None else None,
+            failed=self.failed is not None,
+            next_start=self.next_start,
+            restart=self.restart,
+        )
+
+    @property
+    def state(self) -> ProcessState:
+        if self.process is None:
+            return ProcessState.GONE
+        if self.ending is not None:
+            return ProcessState.STOPPING
+        return ProcessState.FOUND if self.found else ProcessState.RUNNING
+
+    def phase(self, now: float) -> WorkerPhase:
+        if self.process is None:
+            return self._phase_without_process(now)
+        if self.ending is not None:
+            return WorkerPhase.BACKOFF if self.ending.broken else WorkerPhase.STOPPING
+        if self.health.status is None:
+            return WorkerPhase.LOADING if self.health.served is None else WorkerPhase.STARTING
+        if self.drain_deadline is not None or self.health.draining:
+            return WorkerPhase.DRAINING
+        return WorkerPhase.READY if self.health.status.ready else WorkerPhase.LOADING
+
+    def _phase_without_process(self, now: float) -> WorkerPhase:
+        if self.desired is not WorkerDesired.RUN:
+            return WorkerPhase.STOPPED
+        if self.failed is not None:
+            return WorkerPhase.FAILED
+        if self.next_start is not None and now < self.next_start:
+            return WorkerPhase.BACKOFF
+        return WorkerPhase.STARTING
+
+    def adopt(self, now: float, reason: str) -> None:
+        """Take over a process of an earlier agent. Whether it has served is not known until it answers."""
+        self.health = Health(launched=now, served=None)
+        self.found = False
+        self.reason = reason
+
+    def launched(self, process: WorkerProcess, now: float) -> None:
+        self.process = process
+        self.health = Health(launched=now)
+        self.announcement = None
+        self.found = False
+        self.ending = None
+        self.drain_deadline = None
+        self.next_start = None
+        self.reason = "was launched"
+
+    def stop(self, reason: str, kill_at: float) -> None:
+        """Tell the process to exit; `press` kills it when it has not by `kill_at`."""
+        self.ending = Ending(reason, kill_at, broken=False)
+        self.reason = reason
+        if self.process is not None:
+            self.process.terminate()
+
+    def kill(self, reason: str, now: float) -> None:
+        """End a broken process: it no longer does what it is told."""
+        self.ending = Ending(reason, now, broken=True)
+        self.reason = reason
+        self.press(now)
+
+    def press(self, now: float) -> None:
+        """Kill a process that was told to exit and is past its deadline."""
+        if (
+            self.process is not None
+            and self.ending is not None
+            and not self.ending.killed
+            and now >= self.ending.kill_at
+        ):
+            self.process.kill()
+            self.ending.killed = True
+
+    def ended(self, how: Exit, last_line: str, now: float, settings: Settings) -> None:
+        """The process is gone. Asked for: that is the end of it. Otherwise it is started again later, or given up."""
+        ending, self.ending = self.ending, None
+        status = self.health.status
+        self.process = None
+        self.announcement = None
+        self.drain_deadline = None
+        if ending is not None and not ending.broken:
+            self.reason, self.attempts = ending.reason, 0
+        else:
+            cause = ending.reason if ending else f"{how}: {(status and status.failure) or last_line}".rstrip(": ")
+            self.gave_out(cause, now, settings, fatal=how.fatal or bool(status and status.failure and status.fatal))
+        self.health = Health(launched=now)
+
+    def gave_out(self, cause: str, now: float, settings: Settings, *, fatal: bool) -> None:
+        """A start or a run has failed: back off exponentially, or give up when it is hopeless or was tried enough."""
+        self.reason = cause
+        if fatal:
+            self.failed = f"{cause} (a restart can't mend this)"
+        elif self.attempts >= settings.max_attempts:
+            self.failed = f"{cause} (given up after {self.attempts} starts)"
+        else:
+            self.next_start = now + backoff(self.attempts, settings)
+        self.reason = self.failed or cause
+
+    def retry(self, restart: int) -> None:
+        """An operator wants another try: earlier failures no longer count."""
+        self.attempts, self.failed, self.next_start, self.restart = 0, None, None, restart
+
+    def _reason_now(self, phase: WorkerPhase) -> str:
+        if phase is not WorkerPhase.READY:
+            return self.reason
+        return f"has missed {self.health.misses} probes: {self.health.last_miss}" if self.health.misses else ""
+
+    def report(self, now: float, advertised_host: str, log_tail: tuple[str, ...]) -> WorkerReport:
+        """What others may know of it. Addresses carry this node's address and the port the process bound."""
+        status = self.health.status
+        phase = self.phase(now)
+        transfer = (status and status.transfer) or (self.announcement and self.announcement.transfer)
+        waiting = self.process is None and phase is WorkerPhase.BACKOFF and self.next_start is not None
+        return WorkerReport(
+            worker_id=self.spec.worker_id,
+            incarnation=self.spec.incarnation,
+            role=self.spec.role,
+            phase=phase,
+            pid=self.process.pid if self.process else None,
+            http=Address(host=advertised_host, port=self.announcement.http.port) if self.announcement else None,
+            transfer=Address(host=advertised_host, port=transfer.port) if transfer else None,
+            fingerprint=status.fingerprint if status else None,
+            context_length=status.context_length if status else None,
+            kv_bytes_per_token=status.kv_bytes_per_token if status else None,
+            attempts=self.attempts,
+            next_start_s=max(0.0, self.next_start - now) if waiting and self.next_start is not None else None,
+            drain_left_s=max(0.0, self.drain_deadline - now) if self.drain_deadline is not None else None,
+            reason=self._reason_now(phase),
+            log_tail=log_tail,
+            load=self.health.load,
+        )
+
+
+def backoff(attempts: int, settings: Settings) -> float:
+    """Seconds until the next start after `attempts` starts: base, 2 base, 4 base, ... up to the maximum."""
+    return min(settings.backoff_max_s, settings.backoff_base_s * 2.0 ** max(0, attempts - 1))
