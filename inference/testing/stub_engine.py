@@ -121,6 +121,8 @@ class StubEngine:
         self._thread: threading.Thread | None = None
         self._beat = time.monotonic()
         self._window = Window(second=0, source="", deployment="")
+        #: Set by a test to play an engine whose loop has died.
+        self.failure: str | None = None
 
     # -- life ------------------------------------------------------------------------------------
 

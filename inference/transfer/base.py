@@ -29,9 +29,9 @@ class TransferLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Deadlines in seconds, and bounds.
 
     open_s: connect, authenticate and open a fill. frame_s: one frame to leave. verdict_s: commit until accepted.
-    abort_s: telling the peer of an abort or a refusal. idle_s: after this an unused connection is closed by the sender; the
-    receiver waits `receiver_idle_s` for the next frame. frame_bytes: size of a Data frame. connections: most at once on
-    a receiver. idle_connections: most kept per target by a sender.
+    abort_s: telling the peer of an abort or a refusal. idle_s: the sender closes a connection unused for so long;
+    receiver_idle_s: the receiver one that is silent for so long. frame_bytes: size of a Data frame. connections: most
+    at once on a receiver. idle_connections: most kept per target by a sender.
     """
 
     open_s: float = 5.0

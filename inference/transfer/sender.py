@@ -6,22 +6,20 @@ import asyncio
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
 import structlog
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import Address
-from inference.engine.interface import EngineInfo, KVHandle
+from inference.engine.interface import Engine
 from inference.transfer import wire
 from inference.transfer.base import Computed, Pushed, PushOrder, TransferCounters, TransferLimits
 from inference.transfer.handshake import greet_receiver
 from inference.transfer.link import Link, LinkClosed, as_tandem_error
 
 log = structlog.get_logger()
-
-ExportKV = Callable[[KVHandle, range, int, int], memoryview]
 
 
 @dataclass(eq=False, slots=True)
@@ -37,22 +35,13 @@ class _Sent:
 class TcpSender:
     """See `KVSender`. A push has a connection for itself; connections whose push ended well are kept for the next.
 
-    info: of the engine whose KV is sent. export: its `export_kv`, called on the event loop, where the caller also
-    releases handles, so that no released block is read.
+    engine: whose KV is sent; it must have started before the first push. KV is exported on the event loop, where the
+    caller also releases handles, so that no released block is read.
     """
 
-    def __init__(
-        self,
-        *,
-        secret: str,
-        info: EngineInfo,
-        export: ExportKV,
-        counters: TransferCounters,
-        limits: TransferLimits,
-    ) -> None:
+    def __init__(self, *, secret: str, engine: Engine, counters: TransferCounters, limits: TransferLimits) -> None:
         self._secret = secret
-        self._info = info
-        self._export = export
+        self._engine = engine
         self._counters = counters
         self._limits = limits
         self._idle: defaultdict[Address, list[tuple[Link, asyncio.TimerHandle]]] = defaultdict(list)
@@ -67,6 +56,8 @@ class TcpSender:
             await self._until_verdict(link, order, self._feed(link, order, sent, computed, first_token))
         except BaseException as cause:
             error = as_tandem_error(cause, who)
+            if link is None and isinstance(cause, asyncio.CancelledError):
+                link = await self._open_to_abort(order)
             if link is not None:
                 await self._give_up(link, order.ticket_id, error)
             if not isinstance(cause, Exception):
@@ -90,7 +81,7 @@ class TcpSender:
         """A connection on which the receiver accepted the fill; a kept one that turns out dead is replaced once."""
         opening = wire.Open(
             ticket_id=order.ticket_id,
-            fingerprint=self._info.fingerprint,
+            fingerprint=self._engine.info.fingerprint,
             tokens=len(order.token_ids),
             prompt_digest=wire.digest_of_prompt(order.token_ids),
         )
@@ -101,6 +92,13 @@ class TcpSender:
             except OSError as error:
                 log.info("kv transfer: kept connection was dead", request=order.request_id, error=str(error))
         return await self._ask(await self._connect(order.target), opening)
+
+    async def _open_to_abort(self, order: PushOrder) -> Link | None:
+        """Cancelled before the fill was open: the receiver still has to hear that nothing will come."""
+        with contextlib.suppress(OSError, TandemError):
+            async with asyncio.timeout(self._limits.abort_s):
+                return await self._open(order)
+        return None
 
     async def _ask(self, link: Link, opening: wire.Open) -> Link:
         try:
@@ -154,9 +152,9 @@ class TcpSender:
 
     async def _send_range(self, link: Link, order: PushOrder, sent: _Sent, start: int, end: int) -> None:
         began = time.monotonic()
-        info = self._info
+        info = self._engine.info
         for piece in wire.slices(info.layers, start, end, info.kv_bytes_per_token, self._limits.frame_bytes):
-            payload = self._export(order.handle, piece.layers, piece.start, piece.end)
+            payload = self._engine.export_kv(order.handle, piece.layers, piece.start, piece.end)
             data = wire.Data(
                 ticket_id=order.ticket_id,
                 first_layer=piece.layers.start,

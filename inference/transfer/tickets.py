@@ -130,6 +130,10 @@ class TicketTable:
             )
         return ticket
 
+    def remembers(self, ticket_id: str) -> bool:
+        """Whether a ticket of this id was here not long ago."""
+        return ticket_id in self._over
+
     def open(self, ticket_id: str) -> HeldTicket:
         """Begin the one fill that a ticket allows."""
         ticket = self.find(ticket_id)
@@ -172,9 +176,11 @@ class TicketTable:
         self._end(ticket, TicketState.CLOSED, used)
 
     def abort(self, ticket: HeldTicket, error: TandemError) -> None:
-        """Give the blocks back before the answer was whole; later calls for the ticket get `error`."""
-        ticket.ended = error
-        self._end(ticket, TicketState.ABORTED, error)
+        """Give the blocks back before the answer was whole; later calls for the ticket get `error`. A ticket that is
+        over stays as it is."""
+        if ticket.ticket_id in self._live:
+            ticket.ended = error
+            self._end(ticket, TicketState.ABORTED, error)
 
     def abort_all(self, error: TandemError) -> None:
         for ticket in list(self._live.values()):
@@ -197,8 +203,7 @@ class TicketTable:
         self._end(ticket, TicketState.EXPIRED, ticket.ended)
 
     def _end(self, ticket: HeldTicket, state: TicketState, error: TandemError) -> None:
-        if self._live.pop(ticket.ticket_id, None) is None:
-            return
+        del self._live[ticket.ticket_id]
         ticket.state = state
         self._release(ticket.handle)
         self._over[ticket.ticket_id] = error

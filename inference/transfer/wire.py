@@ -139,7 +139,7 @@ def decode_preamble(data: bytes | memoryview, max_payload: int = MAX_PAYLOAD_BYT
     if header_bytes > MAX_HEADER_BYTES or payload_bytes > max_payload:
         raise TandemError(
             ErrorCode.TRANSFER_FAILED,
-            f"a frame of {header_bytes} + {payload_bytes} bytes; at most {MAX_HEADER_BYTES} + {max_payload} are allowed",
+            f"a frame of {header_bytes} + {payload_bytes} bytes; {MAX_HEADER_BYTES} + {max_payload} are allowed",
         )
     return header_bytes, payload_bytes
 

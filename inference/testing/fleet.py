@@ -1,0 +1,189 @@
+"""Real worker servers around stub engines, on one event loop and on real ports, for tests.
+
+async with stub_fleet(prefill=1, decode=2) as fleet:
+    table = fleet.table()
+    fleet.decode[0].engine.faults.plant(Fault(point=FaultPoint.MID_DECODE, kind=FaultKind.CRASH))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from inference.contracts.reports import Address, WorkerLoad
+from inference.contracts.routing import DeploymentRoute, RoutingTable, WorkerRoute
+from inference.contracts.specs import WorkerSpec
+from inference.contracts.states import ANSWERING_ROLES, Role, WorkerDesired
+from inference.testing.stub_engine import StubEngine, StubSettings
+from inference.worker.limits import WorkerLimits
+from inference.worker.server import WorkerServer
+
+SECRET = "stub-cluster-secret"  # noqa: S105 - opens nothing but stubs
+MODEL = "stub"
+
+
+@dataclass(eq=False)
+class StubWorker:
+    """One worker of a fleet. `server.worker` holds its tickets and state, `engine` its blocks and faults."""
+
+    spec: WorkerSpec
+    engine: StubEngine
+    server: WorkerServer
+    http: Address
+    alive: bool = True
+
+    @property
+    def route(self) -> WorkerRoute:
+        info = self.engine.info
+        return WorkerRoute(
+            worker_id=self.spec.worker_id,
+            incarnation=self.spec.incarnation,
+            pool_id=self.spec.pool_id,
+            node_id="node-1",
+            role=self.spec.role,
+            http=self.http,
+            transfer=self.server.worker.state.transfer,
+            fingerprint=info.fingerprint,
+            kv_blocks_total=info.kv_blocks_total,
+        )
+
+    @property
+    def load(self) -> WorkerLoad:
+        return self.server.worker.load_now()
+
+    @property
+    def idle(self) -> bool:
+        """Nothing runs, waits or is held: every block is free."""
+        load = self.load
+        return not (load.running or load.waiting or load.kv_blocks_used or load.tickets or load.handoffs)
+
+    async def kill(self) -> None:
+        """Vanish as a killed process does: all connections are cut without a word."""
+        if self.alive:
+            self.alive = False
+            await _cut(self.server)
+            self.engine.stop()
+
+    async def stop(self) -> None:
+        """End as after SIGTERM."""
+        if self.alive:
+            self.alive = False
+            await self.server.stop()
+            self.engine.stop()
+
+
+@dataclass(eq=False)
+class StubFleet:
+    """secret: what callers authenticate with. local_prefill_tokens: of the deployment in `table`."""
+
+    workers: list[StubWorker] = field(default_factory=list)
+    secret: str = SECRET
+    local_prefill_tokens: int = 0
+    default_max_tokens: int = 16
+    context_length: int | None = None
+
+    @property
+    def prefill(self) -> list[StubWorker]:
+        return [worker for worker in self.workers if worker.spec.role is Role.PREFILL]
+
+    @property
+    def decode(self) -> list[StubWorker]:
+        """Workers that write answers: decode and unified."""
+        return [worker for worker in self.workers if worker.spec.role in ANSWERING_ROLES]
+
+    def table(self, version: int = 1) -> RoutingTable:
+        """A routing table of one deployment with all workers that are alive."""
+        deployment = DeploymentRoute(
+            name=MODEL,
+            model_name=MODEL,
+            created=0,
+            context_length=self.context_length or min(w.engine.info.context_length for w in self.workers),
+            local_prefill_tokens=self.local_prefill_tokens,
+            default_max_tokens=self.default_max_tokens,
+            workers=tuple(worker.route for worker in self.workers if worker.alive),
+        )
+        return RoutingTable(version=version, deployments=(deployment,))
+
+    async def add(
+        self, role: Role, settings: StubSettings | None = None, limits: WorkerLimits | None = None
+    ) -> StubWorker:
+        """Start one more worker and wait until it is ready."""
+        spec = stub_spec(role, len(self.workers))
+        loop = asyncio.get_running_loop()
+        box: list[StubWorker] = []
+
+        def crash() -> None:  # on the engine's thread
+            asyncio.run_coroutine_threadsafe(box[0].kill(), loop)
+
+        engine = StubEngine(settings, model_name=MODEL, crash=crash)
+        server = WorkerServer(spec, engine, self.secret, limits or WorkerLimits())
+        worker = StubWorker(spec, engine, server, await server.listen())
+        box.append(worker)
+        self.workers.append(worker)
+        await server.load()
+        return worker
+
+    async def settled(self, within_s: float = 5.0, workers: Iterable[StubWorker] | None = None) -> None:
+        """Wait until every living worker (or each of `workers`) is idle.
+
+        Raises:
+            TimeoutError: naming what is still held.
+        """
+        watched: Sequence[StubWorker] = list(workers if workers is not None else self.workers)
+        try:
+            async with asyncio.timeout(within_s):
+                while not all(worker.idle for worker in watched if worker.alive):
+                    await asyncio.sleep(0.005)
+        except TimeoutError:
+            held = {w.spec.worker_id: w.load for w in watched if w.alive and not w.idle}
+            raise TimeoutError(f"still held after {within_s:g} s: {held}") from None
+
+
+def stub_spec(role: Role, number: int) -> WorkerSpec:
+    """A spec for stub worker `number`."""
+    return WorkerSpec(
+        worker_id=f"{role}-{number}",
+        incarnation=f"{role}-{number}-1",
+        deployment=MODEL,
+        pool_id=f"pool-{role}",
+        role=role,
+        desired=WorkerDesired.RUN,
+        model_path=MODEL,
+        model_name=MODEL,
+        devices=(),
+        engine="stub",
+    )
+
+
+@contextlib.asynccontextmanager
+async def stub_fleet(
+    prefill: int = 1,
+    decode: int = 1,
+    unified: int = 0,
+    *,
+    settings: StubSettings | None = None,
+    limits: WorkerLimits | None = None,
+    secret: str = SECRET,
+) -> AsyncIterator[StubFleet]:
+    """So many stub workers of each role, all alike and ready; stopped when the block is left."""
+    fleet = StubFleet(secret=secret)
+    roles = [Role.PREFILL] * prefill + [Role.DECODE] * decode + [Role.UNIFIED] * unified
+    try:
+        for role in roles:
+            await fleet.add(role, settings, limits)
+        yield fleet
+    finally:
+        await asyncio.gather(*(worker.stop() for worker in fleet.workers))
+
+
+async def _cut(server: WorkerServer) -> None:
+    runner = server.runner
+    for site in list(runner.sites):
+        await site.stop()
+    for connection in runner.server.connections if runner.server else ():
+        if connection.transport is not None:
+            connection.transport.abort()
+    await server.worker.close()
+    await runner.cleanup()

@@ -1,0 +1,177 @@
+"""Serves answers: reserves blocks under tickets, and writes the answer of a ticket once its prompt is read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import msgspec
+import structlog
+
+from inference.contracts.errors import ErrorCode, TandemError
+from inference.contracts.generation import (
+    Finished,
+    GenerateRequest,
+    ReserveRequest,
+    StreamEvent,
+    StreamFailed,
+    Ticket,
+    TokenDelta,
+    WorkerTimings,
+)
+from inference.contracts.states import ANSWERING_ROLES, FinishReason, PrefillPath
+from inference.contracts.timings import Counter, Latency
+from inference.transfer.tickets import LEASED, HeldTicket, TicketState, TicketTable
+from inference.worker.requests import answer_limit, characters, check_sampling
+from inference.worker.sink import RequestSink, between
+from inference.worker.state import WorkerState
+from inference.worker.windows import WindowRecorder
+
+log = structlog.get_logger()
+
+
+class AnswerService:
+    """Tickets and answers of one decode or unified worker."""
+
+    def __init__(self, state: WorkerState, tickets: TicketTable, recorder: WindowRecorder) -> None:
+        self._state = state
+        self._tickets = tickets
+        self._recorder = recorder
+
+    async def reserve(self, request: ReserveRequest) -> Ticket:
+        """Check the request, tokenise it and set blocks aside for prompt and answer.
+
+        Raises:
+            TandemError: refused; nothing is held.
+        """
+        state = self._state
+        self._check_role()
+        state.check_open()
+        if request.model_name != state.spec.model_name:
+            raise TandemError(
+                ErrorCode.MODEL_NOT_FOUND,
+                f"this worker serves {state.spec.model_name!r}, not {request.model_name!r}",
+                "model",
+            )
+        check_sampling(request.sampling)
+        token_ids = await self._tokenize(request)
+        state.check_open()  # tokenising a long prompt takes a while
+        info = state.engine.info
+        max_tokens = answer_limit(request, len(token_ids), info)
+        sampling = msgspec.structs.replace(request.sampling, max_tokens=max_tokens)
+        held = self._tickets.issue(request.request_id, token_ids, sampling)
+        return Ticket(
+            ticket_id=held.ticket_id,
+            request_id=held.request_id,
+            worker_id=state.spec.worker_id,
+            fingerprint=info.fingerprint,
+            token_ids=tuple(token_ids),
+            cached_tokens=0,
+            max_tokens=max_tokens,
+            lease_s=self._tickets.lease_s,
+            transfer=state.transfer,
+        )
+
+    def release(self, ticket_id: str) -> None:
+        """Give a ticket's blocks back, whatever it is doing. A ticket that has ended is left as it is.
+
+        Raises:
+            TandemError: TICKET_UNKNOWN for an id that was never issued.
+        """
+        try:
+            held = self._tickets.find(ticket_id)
+        except TandemError:
+            if not self._tickets.remembers(ticket_id):
+                raise
+            return
+        self._tickets.abort(held, TandemError(ErrorCode.CANCELLED, "the ticket was released"))
+
+    @contextlib.asynccontextmanager
+    async def answering(self, order: GenerateRequest) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+        """The stream of a ticket's answer; the ticket is over when the block is left.
+
+        Raises:
+            TandemError: the ticket is unknown, over, or used by another call.
+        """
+        self._check_role()
+        held = self._tickets.find(order.ticket_id)
+        if held.callers or held.state not in LEASED:
+            raise TandemError(ErrorCode.TICKET_UNKNOWN, f"ticket {order.ticket_id!r} is answered by another call")
+        if order.path is PrefillPath.LOCAL:
+            self._tickets.answer(held, after=TicketState.RESERVED)
+        try:
+            with self._tickets.held(held):
+                async with contextlib.aclosing(self._events(held, order.path)) as events:
+                    yield events
+        finally:
+            self._tickets.abort(held, TandemError(ErrorCode.CANCELLED, "the caller left before the answer was whole"))
+
+    async def _events(self, held: HeldTicket, path: PrefillPath) -> AsyncGenerator[StreamEvent]:
+        asked_at = time.monotonic()
+        sink = RequestSink()
+        held.on_end = sink.end
+        given = 1 if path is PrefillPath.HANDOFF else 0
+        try:
+            await self._begin(held, path, sink)
+            finish: FinishReason | None = None
+            while finish is None:
+                token = await sink.next_token()
+                given, finish = given + 1, token.finish
+                if finish is not None:
+                    self._tickets.close(held)
+                yield TokenDelta(token_ids=(token.token_id,), text=token.text)
+            yield Finished(
+                reason=finish,
+                text="",
+                prompt_tokens=len(held.token_ids),
+                cached_tokens=0,
+                completion_tokens=given,
+                timings=self._timings(held, path, sink, asked_at),
+            )
+        except TandemError as error:
+            self._tickets.abort(held, error)
+            log.warning("answer failed", ticket=held.ticket_id, code=error.code, reason=error.message)
+            yield StreamFailed(code=error.code, message=error.message)
+
+    async def _begin(self, held: HeldTicket, path: PrefillPath, sink: RequestSink) -> None:
+        """Start the answer in the engine; for a hand-off, once its KV is here and verified."""
+        engine = self._state.engine
+        if path is PrefillPath.LOCAL:
+            self._recorder.count(Counter.LOCAL_PREFILLS)
+            engine.generate(held.handle, held.token_ids, held.sampling, sink)
+            return
+        first_token = await self._committed(held)
+        self._tickets.answer(held, after=TicketState.COMMITTED)
+        engine.resume(held.handle, held.token_ids, first_token, held.sampling, sink)
+
+    async def _committed(self, held: HeldTicket) -> int:
+        """Wait for verified KV; the first token, which the prefill worker has given already."""
+        limit_s = self._state.limits.handoff_wait_s
+        try:
+            async with asyncio.timeout(limit_s):
+                await held.settled.wait()
+        except TimeoutError:
+            raise TandemError(ErrorCode.DEADLINE_EXCEEDED, f"no KV was committed within {limit_s:g} s") from None
+        if held.first_token is None or held.ended is not None:
+            raise held.ended or TandemError(ErrorCode.CANCELLED, "the ticket ended before its KV came")
+        return held.first_token
+
+    def _timings(self, held: HeldTicket, path: PrefillPath, sink: RequestSink, asked_at: float) -> WorkerTimings:
+        if path is PrefillPath.HANDOFF:
+            return WorkerTimings(decode_wait_s=between(held.committed_at, sink.started_at))
+        prefill_s = between(sink.started_at, sink.first_token_at)
+        self._recorder.observe(Latency.PREFILL, prefill_s)
+        return WorkerTimings(queue_s=between(asked_at, sink.started_at), prefill_s=prefill_s)
+
+    async def _tokenize(self, request: ReserveRequest) -> list[int]:
+        tokenize = self._state.engine.tokenize
+        if characters(request.prompt) <= self._state.limits.inline_chars:
+            return tokenize(request.prompt)
+        return await asyncio.to_thread(tokenize, request.prompt)
+
+    def _check_role(self) -> None:
+        role = self._state.spec.role
+        if role not in ANSWERING_ROLES:
+            raise TandemError(ErrorCode.INVALID_REQUEST, f"a {role} worker writes no answers")

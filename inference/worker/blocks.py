@@ -1,0 +1,54 @@
+"""Waits for KV blocks, first come, first served."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from inference.contracts.errors import ErrorCode, TandemError
+from inference.engine.interface import KVHandle
+
+_RETRY_S = 0.01
+
+
+class BlockQueue:
+    """Reserves all or nothing, and lets nobody overtake, so that a big prompt is not starved by small ones.
+
+    waiting, waiting_tokens: who has no blocks yet, for load reports.
+    """
+
+    def __init__(self, reserve: Callable[[int], KVHandle]) -> None:
+        self._reserve = reserve
+        self._turn = asyncio.Lock()
+        self.waiting = 0
+        self.waiting_tokens = 0
+
+    async def reserve(self, tokens: int, wait_s: float) -> KVHandle:
+        """Blocks for `tokens` tokens within `wait_s` seconds.
+
+        Raises:
+            TandemError: KV_FULL when they did not become free in time, CONTEXT_LENGTH_EXCEEDED when they never could.
+        """
+        self.waiting += 1
+        self.waiting_tokens += tokens
+        try:
+            async with asyncio.timeout(wait_s):
+                async with self._turn:
+                    return await self._until_free(tokens)
+        except TimeoutError:
+            raise TandemError(
+                ErrorCode.KV_FULL, f"no KV blocks for {tokens} tokens became free within {wait_s:g} s"
+            ) from None
+        finally:
+            self.waiting -= 1
+            self.waiting_tokens -= tokens
+
+    async def _until_free(self, tokens: int) -> KVHandle:
+        """The engine gives blocks back at the end of a step without telling, so this looks again and again."""
+        while True:
+            try:
+                return self._reserve(tokens)
+            except TandemError as error:
+                if error.code is not ErrorCode.KV_FULL:
+                    raise
+            await asyncio.sleep(_RETRY_S)

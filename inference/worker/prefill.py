@@ -1,0 +1,179 @@
+"""Serves prefill: reads a prompt, streams its first token, and pushes the KV to the worker that writes the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import structlog
+
+from inference.contracts.errors import ErrorCode, TandemError
+from inference.contracts.generation import (
+    Finished,
+    HandoffDone,
+    PrefillRequest,
+    StreamEvent,
+    StreamFailed,
+    TokenDelta,
+    WorkerTimings,
+)
+from inference.contracts.states import Role
+from inference.contracts.timings import Counter, Latency
+from inference.engine.interface import KVHandle, Token
+from inference.transfer.base import KVSender, Pushed, PushOrder, TransferCounters
+from inference.worker.blocks import BlockQueue
+from inference.worker.requests import check_sampling
+from inference.worker.sink import RequestSink, between
+from inference.worker.state import WorkerState
+from inference.worker.windows import WindowRecorder
+
+log = structlog.get_logger()
+
+
+class PrefillService:
+    """All prefills of one worker. live: how many are under way, each until its hand-off is decided."""
+
+    def __init__(
+        self,
+        state: WorkerState,
+        blocks: BlockQueue,
+        recorder: WindowRecorder,
+        counters: TransferCounters,
+        sender: KVSender,
+    ) -> None:
+        self._state = state
+        self._blocks = blocks
+        self._recorder = recorder
+        self._counters = counters
+        self._sender = sender
+        self.live = 0
+
+    @contextlib.asynccontextmanager
+    async def admitted(self, order: PrefillRequest) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+        """The stream of an accepted request; its blocks are free again when the block is left.
+
+        Raises:
+            TandemError: refused before anything was computed. The ticket is untouched and may be tried elsewhere.
+        """
+        asked_at = time.monotonic()
+        self._check(order)
+        self.live += 1
+        try:
+            handle = await self._blocks.reserve(len(order.token_ids), self._state.limits.kv_wait_s)
+            try:
+                async with contextlib.aclosing(self._events(order, handle, asked_at)) as events:
+                    yield events
+            finally:
+                self._state.engine.release(handle)
+        finally:
+            self.live -= 1
+
+    def _check(self, order: PrefillRequest) -> None:
+        state = self._state
+        if state.spec.role is not Role.PREFILL:
+            raise TandemError(ErrorCode.INVALID_REQUEST, f"a {state.spec.role} worker takes no prefill hand-offs")
+        state.check_open()
+        info = state.engine.info
+        if order.fingerprint != info.fingerprint:
+            raise TandemError(
+                ErrorCode.FINGERPRINT_MISMATCH,
+                f"decode runs {order.fingerprint!r}, this prefill worker {info.fingerprint!r}: their KV differs",
+            )
+        check_sampling(order.sampling)
+        if not 1 <= len(order.token_ids) < info.context_length:
+            raise TandemError(
+                ErrorCode.CONTEXT_LENGTH_EXCEEDED,
+                f"{len(order.token_ids)} prompt tokens; this model reads 1 to {info.context_length - 1}",
+            )
+        if self.live >= state.limits.max_prefills:
+            raise TandemError(ErrorCode.QUEUE_FULL, f"{self.live} prefills are under way, which is the limit")
+
+    async def _events(self, order: PrefillRequest, handle: KVHandle, asked_at: float) -> AsyncGenerator[StreamEvent]:
+        sink = RequestSink()
+        first_token: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        push = self._start_push(order, handle, sink, first_token)
+        try:
+            self._state.engine.prefill(
+                handle,
+                list(order.token_ids),
+                order.sampling,
+                sink,
+                report_progress=order.sampling.max_tokens > 1,  # else the first token ends the answer
+            )
+            token = await self._first_token(sink, push)
+            queue_s = between(asked_at, sink.started_at)
+            prefill_s = between(sink.started_at, sink.first_token_at)
+            self._recorder.observe(Latency.PREFILL, prefill_s)
+            yield TokenDelta(token_ids=(token.token_id,), text=token.text)
+            if token.finish is not None:
+                yield Finished(
+                    reason=token.finish,
+                    text="",
+                    prompt_tokens=len(order.token_ids),
+                    cached_tokens=0,
+                    completion_tokens=1,
+                    timings=WorkerTimings(queue_s=queue_s, prefill_s=prefill_s),
+                )
+                return
+            first_token.set_result(token.token_id)
+            pushed = await self._verdict(push)
+            handoff_s = between(sink.first_token_at, time.monotonic())
+            self._note_handoff(pushed, handoff_s)
+            yield HandoffDone(
+                tokens=pushed.tokens,
+                bytes=pushed.bytes,
+                transfer_s=pushed.busy_s,
+                timings=WorkerTimings(queue_s=queue_s, prefill_s=prefill_s, handoff_s=handoff_s),
+            )
+        except TandemError as error:
+            self._recorder.count(Counter.HANDOFF_FAILURES)
+            log.warning("prefill failed", ticket=order.ticket_id, code=error.code, reason=error.message)
+            yield StreamFailed(code=error.code, message=error.message)
+        finally:
+            push.cancel()
+            await asyncio.wait({push})
+
+    def _start_push(
+        self, order: PrefillRequest, handle: KVHandle, sink: RequestSink, first_token: asyncio.Future[int]
+    ) -> asyncio.Task[Pushed]:
+        push_order = PushOrder(
+            request_id=order.request_id,
+            ticket_id=order.ticket_id,
+            target=order.target,
+            token_ids=list(order.token_ids),
+            handle=handle,
+        )
+        push = asyncio.create_task(self._sender.push(push_order, sink.computed, first_token))
+        push.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return push
+
+    async def _first_token(self, sink: RequestSink, push: asyncio.Task[Pushed]) -> Token:
+        """The first token, unless the hand-off fails before: then computing on would be in vain."""
+        token = asyncio.create_task(sink.next_token())
+        try:
+            await asyncio.wait({token, push}, return_when=asyncio.FIRST_COMPLETED)
+            if not token.done():
+                push.result()
+            return await token
+        finally:
+            token.cancel()
+
+    async def _verdict(self, push: asyncio.Task[Pushed]) -> Pushed:
+        limit_s = self._state.limits.handoff_s
+        try:
+            async with asyncio.timeout(limit_s):
+                return await push
+        except TimeoutError:
+            self._counters.fail("sender", ErrorCode.DEADLINE_EXCEEDED)
+            raise TandemError(
+                ErrorCode.DEADLINE_EXCEEDED, f"the decode worker did not accept the KV within {limit_s:g} s"
+            ) from None
+
+    def _note_handoff(self, pushed: Pushed, handoff_s: float | None) -> None:
+        self._recorder.count(Counter.HANDOFFS)
+        self._recorder.count(Counter.TRANSFER_BYTES, pushed.bytes)
+        self._recorder.observe(Latency.TRANSFER, pushed.busy_s)
+        if handoff_s is not None:
+            self._recorder.handoff.add(handoff_s)

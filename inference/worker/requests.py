@@ -1,0 +1,50 @@
+"""Checks of what a request asks for, before anything is reserved or computed."""
+
+from __future__ import annotations
+
+import math
+
+from inference.contracts.errors import ErrorCode, TandemError
+from inference.contracts.generation import ChatPrompt, Prompt, ReserveRequest, Sampling, TextPrompt
+from inference.engine.interface import EngineInfo
+
+
+def check_sampling(sampling: Sampling) -> None:
+    """Raises `TandemError(INVALID_REQUEST)` naming the field that can't be used."""
+    for param, value, legal, wanted in (
+        ("max_tokens", sampling.max_tokens, sampling.max_tokens >= 1, "at least 1"),
+        ("temperature", sampling.temperature, 0 <= sampling.temperature < math.inf, "0 or more"),
+        ("top_p", sampling.top_p, 0 < sampling.top_p <= 1, "above 0 and at most 1"),
+        ("top_k", sampling.top_k, sampling.top_k >= 0, "0 or more"),
+        ("stop", sampling.stop, all(sampling.stop), "strings that are not empty"),
+    ):
+        if not legal:
+            raise TandemError(ErrorCode.INVALID_REQUEST, f"{param} is {value!r}; it must be {wanted}", param)
+
+
+def answer_limit(request: ReserveRequest, prompt_tokens: int, info: EngineInfo) -> int:
+    """How many tokens the answer may have: what was asked for, or what fits when that was only a default.
+
+    Raises:
+        TandemError: CONTEXT_LENGTH_EXCEEDED when the prompt, or prompt and answer, don't fit the model.
+    """
+    asked = request.sampling.max_tokens
+    wanted = prompt_tokens + (1 if request.clip_max_tokens else asked)
+    if wanted > info.context_length:
+        raise TandemError(
+            ErrorCode.CONTEXT_LENGTH_EXCEEDED,
+            f"this model's maximum context length is {info.context_length} tokens, but {wanted} were requested "
+            f"({prompt_tokens} in the prompt, {wanted - prompt_tokens} for the answer)",
+            "messages" if isinstance(request.prompt, ChatPrompt) else "prompt",
+        )
+    if not request.clip_max_tokens:
+        return asked
+    room = min(info.context_length, info.kv_blocks_total * info.block_size) - prompt_tokens
+    return max(1, min(asked, room))
+
+
+def characters(prompt: Prompt) -> int:
+    """Rough size of a prompt: what tokenising it costs."""
+    if isinstance(prompt, ChatPrompt):
+        return sum(len(message.content) for message in prompt.messages)
+    return len(prompt.text) if isinstance(prompt, TextPrompt) else len(prompt.token_ids)
