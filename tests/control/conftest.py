@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import redis
 from django.contrib.auth.models import User
-from pytest_django.fixtures import SettingsWrapper
+from pytest_django.fixtures import Settings
 from rest_framework.test import APIClient
 
 from controlplane.core import broadcast, clock, enqueue
@@ -84,7 +84,7 @@ def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
 
 
 @pytest.fixture
-def live_redis(valkey: ValkeyServer, settings: SettingsWrapper) -> Iterator[redis.Redis]:
+def live_redis(valkey: ValkeyServer, settings: Settings) -> Iterator[redis.Redis]:
     """Points the control plane at an empty Redis server."""
     settings.REDIS_URL = valkey.url
     sync_client.cache_clear()
