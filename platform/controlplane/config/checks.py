@@ -66,7 +66,7 @@ def _addresses() -> Iterator[CheckMessage]:
 
 
 def _exposure() -> Iterator[CheckMessage]:
-    if _is_loopback(settings.PUBLIC_URL):
+    if _is_loopback(settings.PUBLIC_URL) or not _is_address(settings.PUBLIC_URL, ("http", "https")):
         return
     if settings.DEBUG:
         yield Error(

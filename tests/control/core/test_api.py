@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from django.core.exceptions import PermissionDenied
+from django.http import Http404
+from rest_framework import exceptions
+from rest_framework.parsers import JSONParser
+from rest_framework.request import Request
+from rest_framework.test import APIRequestFactory
+
+from controlplane.core.api import answer, body, exception_handler
+from controlplane.core.errors import Conflict, Invalid, NotFound, StaleGeneration, Unauthenticated
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    low: int
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str
+    limits: Limits | None = None
+
+
+def request(content: Any) -> Request:
+    return Request(APIRequestFactory().post("/", content, format="json"), parsers=[JSONParser()])
+
+
+def refused(error: Exception) -> tuple[int, dict[str, Any]]:
+    response = exception_handler(error, {})
+    assert response is not None
+    assert list(response.data) == ["error"]
+    return response.status_code, response.data["error"]
+
+
+def test_a_right_body_is_read_as_its_struct() -> None:
+    assert body(request({"name": "a", "limits": {"low": 1}}), Wanted) == Wanted(name="a", limits=Limits(low=1))
+
+
+@pytest.mark.parametrize(
+    ("content", "field"),
+    [
+        ({"name": 5}, "name"),
+        ({}, "name"),
+        ({"name": "a", "limits": {"low": "1"}}, "limits.low"),
+        ({"name": "a", "limits": {}}, "limits.low"),
+        ({"name": "a", "naem": "b"}, "naem"),
+        ([], None),
+        ("a", None),
+    ],
+)
+def test_a_wrong_body_is_refused_with_the_field_at_fault(content: Any, field: str | None) -> None:
+    with pytest.raises(Invalid) as caught:
+        body(request(content), Wanted)
+
+    assert (caught.value.code, caught.value.field) == ("invalid_body", field)
+    assert caught.value.message.endswith(".")
+    assert "$" not in caught.value.message
+
+
+def test_each_refusal_of_a_service_has_its_status() -> None:
+    assert refused(Invalid("No.", field="name"))[0] == 400
+    assert refused(Unauthenticated("No."))[0] == 401
+    assert refused(NotFound("pool", "p1")) == (
+        404,
+        {"code": "not_found", "message": "There is no pool 'p1'.", "field": None, "current": None},
+    )
+    assert refused(Conflict("No."))[0] == 409
+
+
+def test_a_stale_generation_comes_with_the_current_value() -> None:
+    status, refusal = refused(StaleGeneration("The decode pool", 3, {"generation": 4, "replicas": 2}))
+
+    assert (status, refusal["code"], refusal["field"]) == (409, "stale_generation", "generation")
+    assert refusal["current"] == {"generation": 4, "replicas": 2}
+    assert "3" in refusal["message"]
+    assert "4" in refusal["message"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (Http404(), 404, "not_found"),
+        (PermissionDenied(), 403, "permission_denied"),
+        (exceptions.MethodNotAllowed("PUT"), 405, "method_not_allowed"),
+        (exceptions.UnsupportedMediaType("text/plain"), 415, "unsupported_media_type"),
+        (exceptions.ParseError("JSON parse error"), 400, "parse_error"),
+        (exceptions.ValidationError(["one", "two"]), 400, "invalid"),
+    ],
+)
+def test_what_the_framework_refuses_has_the_same_shape(error: Exception, status: int, code: str) -> None:
+    answered, refusal = refused(error)
+
+    assert (answered, refusal["code"]) == (status, code)
+    assert isinstance(refusal["message"], str)
+    assert refusal["message"]
+
+
+def test_our_own_faults_are_not_dressed_up_as_refusals() -> None:
+    assert exception_handler(KeyError("x"), {}) is None
+
+
+def test_structs_and_lists_of_them_are_answered_as_plain_json() -> None:
+    assert answer([Limits(low=1)]).data == [{"low": 1}]
+    assert answer(Limits(low=1), 201).status_code == 201

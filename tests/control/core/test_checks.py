@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+from django.conf import settings as django_settings
+from django.core.exceptions import ImproperlyConfigured
+from pytest_django import Settings
+
+from controlplane.config.checks import check_settings, require_sound_settings
+
+
+@pytest.fixture(autouse=True)
+def sound(settings: Settings) -> Settings:
+    settings.SECRET_KEY = "s"
+    settings.CLUSTER_SECRET = "c"
+    settings.PUBLIC_URL = "http://127.0.0.1:8000"
+    settings.ROUTER_URL = settings.PUBLIC_ROUTER_URL = "http://127.0.0.1:8001"
+    settings.REDIS_URL = settings.NODE_REDIS_URL = "redis://127.0.0.1:6379/0"
+    settings.NODE_LOST_AFTER_S, settings.SWEEP_INTERVAL_S, settings.NODE_REPORT_INTERVAL_S = 20.0, 5.0, 2.0
+    settings.DEBUG = False
+    return settings
+
+
+def found() -> list[str]:
+    return [str(message.id) for message in check_settings(None)]
+
+
+def test_sound_settings_pass() -> None:
+    assert found() == []
+    require_sound_settings()
+
+
+@pytest.mark.parametrize(
+    ("changes", "ids"),
+    [
+        ({"SECRET_KEY": django_settings.NO_SECRET_KEY}, ["tandem.E001"]),
+        ({"CLUSTER_SECRET": ""}, ["tandem.E002"]),
+        ({"ROUTER_URL": "router:8001"}, ["tandem.E003"]),
+        ({"PUBLIC_ROUTER_URL": "http://"}, ["tandem.E004"]),
+        ({"PUBLIC_URL": "https//tandem.example"}, ["tandem.E005"]),
+        ({"REDIS_URL": "http://127.0.0.1:6379"}, ["tandem.E006"]),
+        ({"NODE_REDIS_URL": "redis://host:port/0"}, ["tandem.E007"]),
+        ({"SWEEP_INTERVAL_S": 6.0}, ["tandem.E009"]),
+        ({"NODE_REPORT_INTERVAL_S": 10.0}, ["tandem.E010"]),
+        ({"PUBLIC_URL": "http://tandem.example"}, ["tandem.W001", "tandem.W002"]),
+        ({"PUBLIC_URL": "https://tandem.example"}, ["tandem.W002"]),
+        ({"PUBLIC_URL": "https://tandem.example", "NODE_REDIS_URL": "rediss://redis.example:6379/0"}, []),
+    ],
+)
+def test_each_mistake_has_its_id(sound: Settings, changes: dict[str, object], ids: list[str]) -> None:
+    for name, value in changes.items():
+        setattr(sound, name, value)
+
+    assert found() == ids
+    assert all(message.hint for message in check_settings(None))
+
+
+def test_debug_is_refused_at_a_public_address_only(sound: Settings) -> None:
+    sound.DEBUG = True
+    assert found() == []
+
+    sound.PUBLIC_URL, sound.NODE_REDIS_URL = "https://tandem.example", "redis://10.0.0.5:6379/0"
+    assert found() == ["tandem.E008"]
+
+
+def test_what_is_said_of_an_address_does_not_carry_its_password(sound: Settings) -> None:
+    sound.REDIS_URL = "redis://:hunter2@host:port/0"
+
+    [message] = check_settings(None)
+    assert "hunter2" not in f"{message.msg} {message.hint}"
+
+
+def test_a_serving_process_does_not_start_with_errors(sound: Settings) -> None:
+    sound.SECRET_KEY = sound.NO_SECRET_KEY
+
+    with pytest.raises(ImproperlyConfigured, match=r"tandem\.E001"):
+        require_sound_settings()
