@@ -25,7 +25,7 @@ from inference.contracts.states import ANSWERING_ROLES, FinishReason, PrefillPat
 from inference.contracts.timings import Counter, Latency
 from inference.transfer.tickets import LEASED, HeldTicket, TicketState, TicketTable
 from inference.worker.requests import answer_limit, characters, check_sampling
-from inference.worker.sink import RequestSink, between
+from inference.worker.sink import RequestSink, between, typed
 from inference.worker.state import WorkerState
 from inference.worker.windows import WindowRecorder
 
@@ -130,7 +130,8 @@ class AnswerService:
                 completion_tokens=given,
                 timings=self._timings(held, path, sink, asked_at),
             )
-        except TandemError as error:
+        except Exception as raised:
+            error = typed(raised)
             self._tickets.abort(held, error)
             log.warning("answer failed", ticket=held.ticket_id, code=error.code, reason=error.message)
             yield StreamFailed(code=error.code, message=error.message)

@@ -31,7 +31,7 @@ class WorkerMetrics(Collector):
         spec: WorkerSpec,
         recorder: WindowRecorder,
         counters: TransferCounters,
-        load: Callable[[], WorkerLoad],
+        load: Callable[[], WorkerLoad | None],
     ) -> None:
         self._labels = {"model_name": spec.model_name, "role": spec.role.value, "worker": spec.worker_id}
         self._recorder = recorder
@@ -41,7 +41,7 @@ class WorkerMetrics(Collector):
         self._registry.register(self)
 
     def describe(self) -> list[Metric]:
-        """Nothing ahead of the first scrape: the engine may not have started yet."""
+        """Nothing ahead of the first scrape: one registry holds one worker, so no names can clash."""
         return []
 
     def render(self) -> tuple[bytes, str]:
@@ -50,18 +50,21 @@ class WorkerMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         load = self._load()
+        if load is not None:
+            yield from self._levels(load)
+        yield from self._counts()
+        yield from self._durations()
+
+    def _levels(self, load: WorkerLoad) -> Iterator[Metric]:
         yield self._gauge("num_requests_running", "Requests in the running batch.", load.running)
         yield self._gauge("num_requests_waiting", "Requests before the running batch.", load.waiting)
         yield self._gauge("num_waiting_tokens", "Prompt tokens not computed yet.", load.waiting_tokens)
-        if load.kv_blocks_total:
-            usage = load.kv_blocks_used / load.kv_blocks_total
-            yield self._gauge("kv_cache_usage_perc", "Share of KV blocks in use or reserved, 0 to 1.", usage)
+        usage = load.kv_blocks_used / load.kv_blocks_total
+        yield self._gauge("kv_cache_usage_perc", "Share of KV blocks in use or reserved, 0 to 1.", usage)
         yield self._gauge("kv_blocks_used", "KV blocks in use or reserved.", load.kv_blocks_used)
         yield self._gauge("kv_blocks_total", "KV blocks in all.", load.kv_blocks_total)
         yield self._gauge("num_tickets", "Reservations that are alive.", load.tickets)
         yield self._gauge("num_handoffs", "KV hand-offs under way.", load.handoffs)
-        yield from self._counts()
-        yield from self._durations()
 
     def _counts(self) -> Iterator[Metric]:
         counted = self._recorder.total.counters

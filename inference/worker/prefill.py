@@ -25,7 +25,7 @@ from inference.engine.interface import KVHandle, Token
 from inference.transfer.base import KVSender, Pushed, PushOrder, TransferCounters
 from inference.worker.blocks import BlockQueue
 from inference.worker.requests import check_sampling
-from inference.worker.sink import RequestSink, between
+from inference.worker.sink import RequestSink, between, typed
 from inference.worker.state import WorkerState
 from inference.worker.windows import WindowRecorder
 
@@ -127,7 +127,8 @@ class PrefillService:
                 transfer_s=pushed.busy_s,
                 timings=WorkerTimings(queue_s=queue_s, prefill_s=prefill_s, handoff_s=handoff_s),
             )
-        except TandemError as error:
+        except Exception as raised:
+            error = typed(raised)
             self._recorder.count(Counter.HANDOFF_FAILURES)
             log.warning("prefill failed", ticket=order.ticket_id, code=error.code, reason=error.message)
             yield StreamFailed(code=error.code, message=error.message)

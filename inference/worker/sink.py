@@ -41,10 +41,8 @@ class RequestSink:
 
     def end(self, error: Exception) -> None:
         """End the request with `error`; on the event loop only."""
-        if not isinstance(error, TandemError):
-            error = TandemError(ErrorCode.ENGINE_FAILED, f"{type(error).__name__}: {error}")
-        self._tokens.put_nowait(error)
-        self.computed.put_nowait(error)
+        self._tokens.put_nowait(typed(error))
+        self.computed.put_nowait(typed(error))
 
     async def next_token(self) -> Token:
         """Raises `TandemError` when the request failed instead."""
@@ -56,6 +54,13 @@ class RequestSink:
     def _hand_over(self, put: Callable[..., None], item: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the worker is going down
             self._loop.call_soon_threadsafe(put, item)
+
+
+def typed(error: Exception) -> TandemError:
+    """What an engine raised, with a code."""
+    if isinstance(error, TandemError):
+        return error
+    return TandemError(ErrorCode.ENGINE_FAILED, f"{type(error).__name__}: {error}")
 
 
 def between(start: float | None, end: float | None) -> float | None:

@@ -54,7 +54,7 @@ class Worker:
         self.answers = AnswerService(self.state, self.tickets, self.recorder)
         self._sender = TcpSender(secret=secret, engine=engine, counters=self._counters, limits=limits.transfer)
         self.prefills = PrefillService(self.state, self._blocks, self.recorder, self._counters, self._sender)
-        self.metrics = WorkerMetrics(spec, self.recorder, self._counters, self.load_now)
+        self.metrics = WorkerMetrics(spec, self.recorder, self._counters, self._load_if_ready)
 
     async def listen(self, host: str, advertised: str) -> None:
         """Bind the KV receiver on workers that take hand-offs."""
@@ -77,7 +77,7 @@ class Worker:
         except Exception as error:
             self.state.start_failure = describe(error)
             self.state.fatal = isinstance(error, TandemError) and error.code is ErrorCode.INVALID_REQUEST
-            log.error("engine did not start", fatal=self.state.fatal, reason=self.state.start_failure, exc_info=True)
+            log.error("engine did not start", fatal=self.state.fatal, reason=self.state.start_failure, exc_info=not self.state.fatal)
             return False
         self._spawn(self._expire_tickets())
         self._spawn(self.recorder.run())
@@ -98,6 +98,9 @@ class Worker:
             kv_bytes_sent=self._counters.bytes_sent,
         )
 
+    def _load_if_ready(self) -> WorkerLoad | None:
+        return self.load_now() if self.state.ready else None
+
     def status(self) -> WorkerStatus:
         state = self.state
         info = self._engine.info if state.ready else None
@@ -114,7 +117,7 @@ class Worker:
             fingerprint=info.fingerprint if info else None,
             context_length=info.context_length if info else None,
             kv_bytes_per_token=info.kv_bytes_per_token if info else None,
-            load=self.load_now() if info else None,
+            load=self._load_if_ready(),
         )
 
     async def stop(self) -> None:
