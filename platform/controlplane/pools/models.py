@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import uuid
 
+import msgspec
 from django.db import models
 
 from controlplane.catalog.models import Model
 from controlplane.fleet.models import Device, Node
+from inference.contracts.reports import WorkerLoad
+from inference.contracts.specs import EngineSettings
 from inference.contracts.states import Role, WorkerDesired, WorkerPhase
 
 
@@ -31,6 +34,10 @@ class Deployment(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def engine_settings(self) -> EngineSettings:
+        return msgspec.convert(self.settings, EngineSettings)
 
 
 class Pool(models.Model):
@@ -58,6 +65,9 @@ class Pool(models.Model):
                 & models.Q(replicas__lte=models.F("max_replicas")),
             ),
         ]
+
+    def __str__(self) -> str:
+        return f"{self.deployment}/{self.role}"
 
 
 class Worker(models.Model):
@@ -98,6 +108,14 @@ class Worker(models.Model):
     class Meta:
         ordering = ["created_at"]
         constraints = [models.UniqueConstraint(fields=["pool", "name"], name="worker_name_once_per_pool")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def known_load(self) -> WorkerLoad | None:
+        """What it is doing, as last reported; None when that is not known."""
+        return None if self.load is None else msgspec.convert(self.load, WorkerLoad)
 
 
 class Allocation(models.Model):

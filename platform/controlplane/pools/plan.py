@@ -3,14 +3,15 @@
 A plan depends on the present state alone (level-triggered), so a lost or doubled trigger changes nothing, and a
 satisfied deployment gets an empty plan. `apply` turns a plan into rows.
 
-- A worker fills a place of its pool while it is wanted (desired = run), not gone, and not on a silent node. One that
-  FAILED keeps its place: an operator restarts it; replacing it for ever would only fail for ever.
+- A worker fills a place of its pool while it is wanted (desired = run) and not on a silent node. One that FAILED keeps
+  its place: an operator restarts it; replacing it for ever would only fail for ever. One that is STOPPED and still
+  wanted keeps it too: its agent went down in order, and starts it again when it is back.
 - Too few: drains are cancelled first (F09), then workers start on devices that are free now, so that the fleet is never
   over-committed, not even for a moment (F22). A worker on a silent node is replaced elsewhere, but its device stays
   taken until the node says what runs there (F10).
 - Too many: what serves least goes first. A worker that has come up is drained, any other is stopped at once.
 - A drain with nothing left to finish becomes a stop; its deadline is kept by the agent, on a clock that only goes
-  forward. A worker that is gone is removed.
+  forward. A worker that is gone and not wanted is removed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _MAY_SERVE = frozenset({WorkerPhase.READY, WorkerPhase.DRAINING, WorkerPhase.UNK
 
 #: Phases in which a drained worker is still on its way out by itself.
 _LEAVING = _MAY_SERVE | {WorkerPhase.STOPPING}
+
+_GONE = frozenset({WorkerPhase.STOPPED})
 
 _NOUN = {DeviceKind.GPU: "GPU", DeviceKind.CPU: "CPU slot", None: "device"}
 
@@ -47,7 +50,8 @@ class DeviceSeen:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSeen:
-    """busy: requests it computes or has waiting; None is not known, which is not idle."""
+    """busy: requests it computes or has waiting; None is not known, which is not idle. reason: what its node says of
+    the phase, in words."""
 
     worker_id: str
     name: str
@@ -55,8 +59,11 @@ class WorkerSeen:
     node: str
     desired: WorkerDesired
     phase: WorkerPhase
+    phase_since: datetime
     created_at: datetime
     busy: int | None
+    attempts: int = 0
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +131,17 @@ class _Scaling:
     undrain: list[Move]
     drain: list[Move]
     stop: list[Move]
+    remove: list[Move]
     missing: int
 
 
 def plan(snapshot: Snapshot) -> Plan:
     """What to change so that every pool gets its replicas, or a deleted deployment loses its workers."""
-    gone = [worker for worker in snapshot.workers if worker.phase == WorkerPhase.STOPPED]
-    live = [worker for worker in snapshot.workers if worker.phase != WorkerPhase.STOPPED]
-    scalings = {
-        pool.pool_id: _scale(pool, [worker for worker in live if worker.pool_id == pool.pool_id], snapshot)
-        for pool in snapshot.pools
-    }
+    scalings = {pool.pool_id: _scale(pool, snapshot) for pool in snapshot.pools}
+    remove = [move for scaling in scalings.values() for move in scaling.remove]
     start, wait, refused = _place(
         snapshot,
-        live,
-        free=_free(snapshot, {worker.worker_id for worker in gone}),
+        gone={move.worker_id for move in remove},
         missing={pool_id: scaling.missing for pool_id, scaling in scalings.items()},
     )
     return Plan(
@@ -146,13 +149,14 @@ def plan(snapshot: Snapshot) -> Plan:
         undrain=tuple(move for scaling in scalings.values() for move in scaling.undrain),
         drain=tuple(move for scaling in scalings.values() for move in scaling.drain),
         stop=tuple(move for scaling in scalings.values() for move in scaling.stop),
-        remove=tuple(Move(worker.worker_id, f"it is gone from {worker.node}") for worker in gone),
+        remove=tuple(remove),
         wait=tuple(wait),
         refused=tuple(refused),
     )
 
 
-def _scale(pool: PoolSeen, workers: Sequence[WorkerSeen], snapshot: Snapshot) -> _Scaling:
+def _scale(pool: PoolSeen, snapshot: Snapshot) -> _Scaling:
+    workers = [worker for worker in snapshot.workers if worker.pool_id == pool.pool_id]
     wanted = 0 if snapshot.deleting else pool.replicas
     running = [worker for worker in workers if worker.desired == WorkerDesired.RUN]
     places = [worker for worker in running if not _silent(worker, snapshot)]
@@ -164,11 +168,18 @@ def _scale(pool: PoolSeen, workers: Sequence[WorkerSeen], snapshot: Snapshot) ->
         surplus = running
 
     why = "the deployment is being deleted" if snapshot.deleting else f"{pool.role} shall have {_count(wanted)}"
+    gone = [worker for worker in workers if worker.phase == WorkerPhase.STOPPED and worker.desired != WorkerDesired.RUN]
     return _Scaling(
         undrain=[Move(worker.worker_id, why) for worker in back],
         drain=[Move(worker.worker_id, why) for worker in surplus if worker.phase in _MAY_SERVE],
-        stop=[Move(worker.worker_id, why) for worker in surplus if worker.phase not in _MAY_SERVE]
-        + [Move(worker.worker_id, "it has nothing to finish") for worker in draining if worker.phase not in _LEAVING],
+        stop=[Move(worker.worker_id, why) for worker in surplus if worker.phase not in _MAY_SERVE | _GONE]
+        + [
+            Move(worker.worker_id, "it has nothing to finish")
+            for worker in draining
+            if worker.phase not in _LEAVING | _GONE
+        ],
+        remove=[Move(worker.worker_id, why) for worker in surplus if worker.phase in _GONE]
+        + [Move(worker.worker_id, f"it is gone from {worker.node}") for worker in gone],
         missing=max(0, wanted - len(places) - len(back)),
     )
 
@@ -184,7 +195,8 @@ def _can_come_back(worker: WorkerSeen, snapshot: Snapshot) -> bool:
 def _usefulness(worker: WorkerSeen) -> tuple[int, bool, int, float]:
     """Smallest leaves first: failed, failing, not up yet, then up with little to do (a load that is not known counts as
     much); among equals the newest."""
-    rank = {WorkerPhase.FAILED: 0, WorkerPhase.BACKOFF: 1}.get(worker.phase, 3 if worker.phase in _MAY_SERVE else 2)
+    ranks = {WorkerPhase.STOPPED: 0, WorkerPhase.FAILED: 0, WorkerPhase.BACKOFF: 1}
+    rank = ranks.get(worker.phase, 3 if worker.phase in _MAY_SERVE else 2)
     return rank, worker.busy is None, worker.busy or 0, -worker.created_at.timestamp()
 
 
@@ -202,11 +214,13 @@ def _usable(device: DeviceSeen, snapshot: Snapshot) -> bool:
 
 
 def _place(
-    snapshot: Snapshot, live: Sequence[WorkerSeen], *, free: list[Slot], missing: dict[str, int]
+    snapshot: Snapshot, *, gone: set[str], missing: dict[str, int]
 ) -> tuple[list[Start], list[Unmet], list[Unmet]]:
     """Devices for what is missing, and why some of it gets none."""
+    live = [worker for worker in snapshot.workers if worker.worker_id not in gone]
     ours = {worker.worker_id for worker in live}
     held = [device.kind for device in snapshot.devices if device.held_by in ours]
+    free = _free(snapshot, gone)
     kind = choose_kind(held, free, sum(missing.values()))
     free = [slot for slot in free if slot.kind == kind]
     crowd = {pool.pool_id: Counter(w.node for w in live if w.pool_id == pool.pool_id) for pool in snapshot.pools}

@@ -1,0 +1,104 @@
+"""What a node shall run, as one whole message: built from rows, sent to the node's own queue.
+
+A spec carries everything, so any later one replaces it. None of them expires: an expiry is a clock reading of the
+sender, and a node whose clock is ahead would throw every spec away (F14). Instead a spec is sent again only while none
+waits in the node's queue, so an agent that consumes nothing can't be buried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from uuid import UUID
+
+import redis
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+
+from controlplane.core.enqueue import enqueue
+from controlplane.core.redis import sync_client
+from controlplane.fleet.models import Node
+from controlplane.fleet.services import node_announce
+from controlplane.pools.models import Worker
+from inference.contracts import codec, names
+from inference.contracts.specs import DeviceAssignment, NodeSpec, WorkerSpec
+from inference.contracts.states import NodePhase, Role, WorkerDesired
+
+log = structlog.get_logger()
+
+
+def node_spec(node: Node) -> NodeSpec:
+    """Everything `node` shall run. Its row is to be locked, so that generation and workers belong together."""
+    workers = (
+        Worker.objects.filter(node=node)
+        .exclude(desired=WorkerDesired.STOP)
+        .select_related("pool__deployment__model")
+        .prefetch_related("allocations__device")
+        .order_by("pk")
+    )
+    return NodeSpec(
+        node_id=str(node.pk),
+        generation=node.generation,
+        workers=tuple(_worker_spec(worker) for worker in workers),
+    )
+
+
+def _worker_spec(worker: Worker) -> WorkerSpec:
+    deployment = worker.pool.deployment
+    devices = sorted((allocation.device for allocation in worker.allocations.all()), key=lambda device: device.index)
+    return WorkerSpec(
+        worker_id=str(worker.pk),
+        incarnation=str(worker.incarnation),
+        deployment=deployment.name,
+        pool_id=str(worker.pool_id),
+        role=Role(worker.pool.role),
+        desired=WorkerDesired(worker.desired),
+        model_path=deployment.model.path,
+        model_name=deployment.name,
+        devices=tuple(
+            DeviceAssignment(
+                device_id=device.device_id, kind=device.kind, index=device.index, cores=device.core_numbers
+            )
+            for device in devices
+        ),
+        settings=deployment.engine_settings,
+        restart=worker.restart,
+        drain_deadline_s=settings.DRAIN_DEADLINE_S,
+    )
+
+
+@transaction.atomic
+def node_specs_renew(node_ids: Collection[UUID]) -> None:
+    """Give each node a new generation of what it shall run, sent once the transaction is committed."""
+    for node in Node.objects.select_for_update().filter(pk__in=node_ids):
+        node.generation += 1
+        node.save(update_fields=["generation"])
+        _send(node)
+        node_announce(node.pk)
+
+
+def node_specs_resend() -> None:
+    """For the sweep: send again what a reporting node has not applied and no longer has waiting (Redis lost it, or was
+    away when it was sent; F12)."""
+    for node in Node.objects.filter(phase=NodePhase.READY, observed_generation__lt=F("generation")):
+        try:
+            waiting = sync_client().llen(names.node_queue(str(node.pk)))
+        except redis.RedisError as error:
+            log.warning("specs not sent again: Redis is away", error=str(error))
+            return
+        if not waiting:
+            _send_again(node.pk)
+
+
+@transaction.atomic
+def _send_again(node_id: UUID) -> None:
+    node = Node.objects.select_for_update().get(pk=node_id)
+    log.info("spec sent again", node=node.name, generation=node.generation, observed=node.observed_generation)
+    _send(node)
+
+
+def _send(node: Node) -> None:
+    """A waiting message of the node's Celery queue is an element of the Redis list of that name."""
+    spec = codec.encode_text(node_spec(node))
+    enqueue(names.TASK_APPLY_NODE_SPEC, spec, queue=names.node_queue(str(node.pk)))

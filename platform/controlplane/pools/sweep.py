@@ -1,0 +1,55 @@
+"""The periodic look at everything: it does again what a lost message, a lost Redis or a lost process left undone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import structlog
+from django.db import transaction
+
+from controlplane.access.services import key_table_refresh
+from controlplane.fleet.services import nodes_mark_lost
+from controlplane.operations.services import operations_expire
+from controlplane.pools.announce import deployments_announce
+from controlplane.pools.models import Deployment, Worker
+from controlplane.pools.node_spec import node_specs_resend
+from controlplane.pools.reconcile import deployment_reconcile
+from controlplane.pools.reports import NOT_SEEN
+from controlplane.pools.routing import routing_table_refresh
+from inference.contracts.states import NodePhase, WorkerDesired, WorkerPhase
+
+log = structlog.get_logger()
+
+
+def sweep(*, now: datetime) -> None:
+    nodes_mark_lost(now=now)
+    workers_lose_sight(now=now)
+    for deployment_id in Deployment.objects.values_list("pk", flat=True):
+        try:
+            deployment_reconcile(deployment_id)
+        except Exception:
+            # One deployment's trouble must not keep the others from being looked after; the next sweep tries again.
+            log.exception("deployment not reconciled", deployment=deployment_id)
+    operations_expire(now=now)
+    node_specs_resend()
+    routing_table_refresh()
+    key_table_refresh()
+
+
+@transaction.atomic
+def workers_lose_sight(*, now: datetime) -> None:
+    """Nothing is known any more of workers on silent nodes, except of those that were seen to be gone."""
+    unseen = (
+        Worker.objects.select_for_update(of=("self",))
+        .filter(node__phase=NodePhase.LOST)
+        .exclude(phase=WorkerPhase.UNKNOWN)
+        .exclude(phase=WorkerPhase.STOPPED, desired__in=[WorkerDesired.DRAIN, WorkerDesired.STOP])
+        .select_related("node", "pool")
+    )
+    concerned = set()
+    for worker in unseen:
+        log.warning("worker out of sight", worker=worker.name, worker_id=str(worker.pk), node=worker.node.name)
+        columns = {**NOT_SEEN, "phase": WorkerPhase.UNKNOWN, "reason": f"{worker.node.name} is silent"}
+        Worker.objects.filter(pk=worker.pk).update(**columns, phase_since=now)
+        concerned.add(worker.pool.deployment_id)
+    deployments_announce(concerned)
