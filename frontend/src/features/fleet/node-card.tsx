@@ -1,0 +1,83 @@
+import { Alert, Group, Paper, Text, Title } from "@mantine/core";
+import { IconPlugX } from "@tabler/icons-react";
+import { NodePhase, type DeploymentView, type NodeView } from "@/generated/contracts";
+import { CopyIcon } from "@/components/copy";
+import { Meter } from "@/components/meter";
+import { NodeStatus } from "@/components/status";
+import { ago, bytes, dateTime, plural, UNKNOWN } from "@/lib/format";
+import { findWorker, useServerNow } from "@/live/hooks";
+import { DeviceTile } from "./device-tile";
+import classes from "./fleet.module.css";
+
+interface NodeCardProps {
+  readonly node: NodeView;
+  readonly deployments: readonly DeploymentView[];
+}
+
+export function NodeCard({ node, deployments }: NodeCardProps) {
+  const now = useServerNow();
+  const memory = node.memory_total === null || node.memory_used === null ? null : node.memory_used / node.memory_total;
+  const behind = node.generation - node.observed_generation;
+  return (
+    <Paper component="section" p="md" aria-label={`Node ${node.name}`} data-testid="node" data-node={node.name}>
+      <div className={classes.nodeHead}>
+        <div>
+          <Group gap="sm">
+            <Title order={2}>{node.name}</Title>
+            <NodeStatus phase={node.phase} />
+          </Group>
+          <Text size="sm" c="dimmed" className="figures">
+            {[node.hostname === node.name ? null : node.hostname, node.address, `agent ${node.agent_version}`]
+              .filter((part) => part !== null)
+              .join(" · ")}
+            <CopyIcon value={node.address} label="Copy the address" />
+          </Text>
+        </div>
+        <dl className={classes.nodeFacts}>
+          <div>
+            <dt>Processor</dt>
+            <dd className="figures">{node.cpu_cores === null ? UNKNOWN : plural(node.cpu_cores, "core")}</dd>
+          </div>
+          <div className={classes.nodeMemory}>
+            <dt>Memory</dt>
+            <dd className="figures">
+              {node.memory_total === null ? UNKNOWN : `${bytes(node.memory_used)} of ${bytes(node.memory_total)}`}
+            </dd>
+            <Meter label={`Memory of ${node.name}`} share={memory} />
+          </div>
+          <div>
+            <dt>Last report</dt>
+            <dd className="figures" title={`Joined ${dateTime(node.joined_at)}`}>
+              {ago(node.last_report_at, now)}
+            </dd>
+          </div>
+        </dl>
+      </div>
+      {node.phase === NodePhase.LOST && (
+        <Alert color="red" icon={<IconPlugX />} mb="md" title="This node has gone silent">
+          Nothing is known of its workers, and no request is sent to them. It comes back by itself once its agent reports.
+        </Alert>
+      )}
+      {behind > 0 && node.phase === NodePhase.READY && (
+        <Text size="sm" c="dimmed" mb="sm">
+          It has not yet taken up its newest orders ({behind} behind).
+        </Text>
+      )}
+      {node.devices.length === 0 ? (
+        <Text size="sm" c="dimmed">
+          No devices reported: no worker can be placed here.
+        </Text>
+      ) : (
+        <div className={classes.devices}>
+          {node.devices.map((device) => (
+            <DeviceTile
+              key={device.device_id}
+              device={device}
+              holder={device.worker_id === null ? null : findWorker(deployments, device.worker_id)}
+            />
+          ))}
+        </div>
+      )}
+    </Paper>
+  );
+}

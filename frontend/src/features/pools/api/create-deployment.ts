@@ -1,0 +1,21 @@
+import { useMutation } from "@tanstack/react-query";
+import type { DeploymentView, EngineSettings, OperationView } from "@/generated/contracts";
+import { call } from "@/lib/api";
+
+export interface NewDeployment {
+  readonly name: string;
+  readonly model: string;
+  readonly prefill: number;
+  readonly decode: number;
+  readonly local_prefill_tokens: number;
+  readonly settings: EngineSettings;
+}
+
+export interface Deployed {
+  readonly deployment: DeploymentView;
+  readonly operation: OperationView;
+}
+
+export function useCreateDeployment() {
+  return useMutation({ mutationFn: (input: NewDeployment) => call<Deployed>("POST", "/deployments", input) });
+}

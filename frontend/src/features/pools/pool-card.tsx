@@ -1,0 +1,71 @@
+import { Alert, Group, Paper, Stack, Text } from "@mantine/core";
+import { IconAlertTriangle } from "@tabler/icons-react";
+import type { PoolView } from "@/generated/contracts";
+import { RoleMark } from "@/components/role-mark";
+import { ROLE_MEANING, ROLE_STAGE, stageColor } from "@/lib/stages";
+import classes from "./pools.module.css";
+import { ResizeControl } from "./resize-control";
+import type { Slots } from "./slots";
+import { WorkerRow } from "./worker-row";
+
+interface PoolCardProps {
+  readonly pool: PoolView;
+  readonly slots: readonly Slots[];
+  readonly deleting: boolean;
+  readonly onShowLog: (workerId: string) => void;
+}
+
+/** One pool: how many are ready of how many, the control to change that, and its workers. */
+export function PoolCard({ pool, slots, deleting, onShowLog }: PoolCardProps) {
+  const short = pool.ready < pool.replicas;
+  return (
+    <Paper
+      component="section"
+      aria-label={`${pool.role} pool of ${pool.deployment}`}
+      data-testid={`pool-${pool.role}`}
+      data-deployment={pool.deployment}
+      className={classes.pool}
+      style={{ borderTopColor: stageColor(ROLE_STAGE[pool.role]) }}
+    >
+      <div className={classes.poolHead}>
+        <div>
+          <RoleMark role={pool.role} />
+          <Text size="xs" c="dimmed">
+            {ROLE_MEANING[pool.role]}
+          </Text>
+        </div>
+        <Group gap={6} align="baseline" className="figures" data-testid={`ready-${pool.role}`}>
+          <span className={classes.ready} data-short={short || undefined}>
+            {pool.ready}
+          </span>
+          <Text size="sm" c="dimmed">
+            of {pool.replicas} ready
+          </Text>
+        </Group>
+      </div>
+      <Stack gap="sm">
+        <ResizeControl pool={pool} slots={slots} disabled={deleting} />
+        {pool.refusals.length > 0 && (
+          <Alert color="yellow" icon={<IconAlertTriangle />} title="Not all workers could be placed">
+            {pool.refusals.map((refusal) => (
+              <Text key={refusal} size="sm">
+                {refusal}
+              </Text>
+            ))}
+          </Alert>
+        )}
+        {pool.workers.length === 0 ? (
+          <Text size="sm" c="dimmed" py="sm">
+            {pool.replicas === 0 ? "This pool has no workers. Raise its size to start one." : "Workers are about to be placed."}
+          </Text>
+        ) : (
+          <ul className={classes.workers} aria-label={`${pool.role} workers`}>
+            {pool.workers.map((worker) => (
+              <WorkerRow key={worker.id} worker={worker} onShowLog={onShowLog} />
+            ))}
+          </ul>
+        )}
+      </Stack>
+    </Paper>
+  );
+}

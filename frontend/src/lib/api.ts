@@ -1,0 +1,106 @@
+// The one way to call the control plane: JSON in and out, CSRF on every change, one error shape.
+
+export class ApiError extends Error {
+  constructor(
+    /** HTTP status; 0 when no answer came. */
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly field: string | null = null,
+    readonly current: Readonly<Record<string, unknown>> | null = null,
+  ) {
+    super(message);
+    this.name = "ApiError";
+  }
+}
+
+let csrfToken = "";
+let onSignedOut: () => void = () => undefined;
+
+/** The token for changes: every answer of the session endpoint carries the current one. */
+export function rememberCsrf(token: string): void {
+  csrfToken = token;
+}
+
+/** Called whenever the server says 401 to a call that needs a login. */
+export function whenSignedOut(listener: () => void): void {
+  onSignedOut = listener;
+}
+
+/** Send one request and hand back the response once its status is good. */
+export async function send(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+  const headers: Record<string, string> = { Accept: "application/json" };
+  if (method !== "GET") headers["X-CSRFToken"] = csrfToken;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let response: Response;
+  try {
+    response = await fetch(`/api/v1${path}`, {
+      method,
+      headers,
+      credentials: "same-origin",
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(signal ? { signal } : {}),
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, "unreachable", "The control plane did not answer. Check that it runs and try again.");
+  }
+  if (!response.ok) {
+    const refusal = await readRefusal(response);
+    if (response.status === 401 && refusal.code !== "bad_credentials") onSignedOut();
+    throw refusal;
+  }
+  return response;
+}
+
+/** `send`, and the answer's JSON. T is what the contracts say this call answers. */
+export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const response = await send(method, path, body);
+  return (response.status === 204 ? undefined : await response.json()) as T;
+}
+
+async function readRefusal(response: Response): Promise<ApiError> {
+  const text = await response.text().catch(() => "");
+  const error = parseRefusal(text);
+  if (error !== null) return new ApiError(response.status, error.code, error.message, error.field, error.current);
+  return new ApiError(
+    response.status,
+    "unexpected",
+    `The control plane answered ${response.status} without saying why. Its log has the reason.`,
+  );
+}
+
+export interface Refusal {
+  readonly code: string;
+  readonly message: string;
+  readonly field: string | null;
+  readonly current: Readonly<Record<string, unknown>> | null;
+}
+
+/** The `error` object of a refusal, ours or in OpenAI's shape (`param` is its field); null when there is none. */
+export function parseRefusal(text: string): Refusal | null {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (!isRecord(parsed) || !isRecord(parsed.error) || typeof parsed.error.message !== "string") return null;
+  const { error } = parsed;
+  const field = error.field ?? error.param;
+  return {
+    code: [error.code, error.type].find((code) => typeof code === "string") ?? "error",
+    message: error.message as string,
+    field: typeof field === "string" ? field : null,
+    current: isRecord(error.current) ? error.current : null,
+  };
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** One sentence for the reader, whatever was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
