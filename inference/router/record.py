@@ -87,14 +87,11 @@ class RequestRecord:
 
     def handed_off(self, done: HandoffDone) -> None:
         self.handoff = done
-        self._count(Counter.HANDOFFS)
 
-    def fault(self, leg: str, worker: WorkerRoute, error: TandemError, *, handoff_failed: bool) -> None:
+    def fault(self, leg: str, worker: WorkerRoute, error: TandemError) -> None:
         """A worker failed, or the hand-off between two; the request may still be answered elsewhere."""
         code = "lost" if isinstance(error, WorkerLost) else error.code.value
         self._metrics.faults.labels(self.deployment, leg, code).inc()
-        if handoff_failed:
-            self._count(Counter.HANDOFF_FAILURES)
         _log.warning(
             "a worker failed a request",
             request_id=self.request_id,
@@ -118,8 +115,6 @@ class RequestRecord:
         if watch.tpot_s is not None:
             window.observe(Latency.TPOT, watch.tpot_s)
             self._metrics.tpot.labels(self.deployment).observe(watch.tpot_s)
-        if route.prefill is None:
-            window.count(Counter.LOCAL_PREFILLS)
         window.count(Counter.PROMPT_TOKENS, finished.prompt_tokens)
         self._metrics.tokens.labels(self.deployment, "prompt").inc(finished.prompt_tokens)
         self._metrics.tokens.labels(self.deployment, "cached").inc(finished.cached_tokens)

@@ -122,9 +122,8 @@ class Relay:
             raise clients_fault(failed.error)
         journey.tried.note(failed)
         if not failed.busy:
-            handoff_failed = failed.pair is not None
-            journey.record.fault(failed.leg, failed.worker, failed.error, handoff_failed=handoff_failed)
-            if not handoff_failed:
+            journey.record.fault(failed.leg, failed.worker, failed.error)
+            if failed.pair is None:
                 self._suspects.add(key_of(failed.worker), time.monotonic())
         client_has_text = journey.record.watch.first_text is not None
         if client_has_text or journey.tried.faults >= self._limits.max_attempts:

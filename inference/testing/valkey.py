@@ -30,6 +30,10 @@ class ValkeyServer:
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None
+
     def start(self, *, empty: bool = False, within_s: float = 20.0) -> None:
         """Start the server and wait until it answers.
 

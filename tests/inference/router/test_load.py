@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from inference.router.load import LiveRequests, Load
+from inference.router.suspects import Suspects
+
+A, B = ("a", "1"), ("b", "1")
+
+
+def test_load_is_the_sum_over_live_requests() -> None:
+    live = LiveRequests()
+    with live.track("chat") as first, live.track("chat") as second:
+        first.move_to(A, 10)
+        second.move_to(A, 20)
+        second.dispatched(25, B, 7)
+        assert live.loads() == {A: Load(answers=2, kv_tokens=35), B: Load(backlog_tokens=7)}
+        second.first_token_came()
+        assert live.loads() == {A: Load(answers=2, kv_tokens=35)}
+        second.move_to(B, 20)
+        assert live.loads() == {A: Load(answers=1, kv_tokens=10), B: Load(answers=1, kv_tokens=20)}
+    assert live.loads() == {}
+
+
+def test_a_request_that_breaks_leaves_no_load() -> None:
+    live = LiveRequests()
+    with pytest.raises(RuntimeError), live.track("chat") as place:
+        place.move_to(A, 10)
+        raise RuntimeError
+    assert live.loads() == {}
+    assert live.in_flight() == {}
+
+
+async def test_idle_is_when_the_last_request_ended() -> None:
+    live = LiveRequests()
+    await live.wait_until_idle()
+    with live.track("a"):
+        waiting = asyncio.create_task(live.wait_until_idle())
+        with live.track("b"):
+            assert live.in_flight() == {"a": 1, "b": 1}
+        await asyncio.sleep(0)
+        assert not waiting.done()
+    await waiting
+
+
+def test_suspicion_ends_by_itself_and_is_renewed_by_a_new_failure() -> None:
+    suspects = Suspects(5.0)
+    suspects.add(A, 100.0)
+    assert suspects.at(104.9) == {A}
+    suspects.add(A, 104.0)
+    assert suspects.at(108.9) == {A}
+    assert suspects.at(109.0) == frozenset()

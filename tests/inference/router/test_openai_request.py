@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from inference.contracts.generation import ChatMessage, ChatPrompt, TextPrompt, TokenPrompt
+from inference.router.errors import ApiError
+from inference.router.openai_request import read_chat, read_completion
+
+USER = [{"role": "user", "content": "Hi"}]
+
+
+def chat(**fields: Any) -> bytes:
+    return json.dumps({"model": "m", "messages": USER, **fields}).encode()
+
+
+def completion(**fields: Any) -> bytes:
+    return json.dumps({"model": "m", "prompt": "Once", **fields}).encode()
+
+
+def refused(read: Any, body: bytes) -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        read(body)
+    assert caught.value.status == 400
+    return caught.value
+
+
+def test_a_plain_chat_gets_the_defaults_of_the_api() -> None:
+    asked = read_chat(chat())
+    assert asked.model == "m"
+    assert asked.prompt == ChatPrompt(messages=(ChatMessage(role="user", content="Hi"),))
+    assert asked.max_tokens is None
+    assert (asked.sampling.temperature, asked.sampling.top_p, asked.sampling.top_k) == (1.0, 1.0, 0)
+    assert asked.sampling.stop == ()
+    assert not asked.stream
+    assert not asked.include_usage
+
+
+def test_a_missing_seed_is_drawn_and_a_given_one_kept() -> None:
+    assert read_chat(chat(seed=7)).sampling.seed == 7
+    assert read_chat(chat()).sampling.seed != read_chat(chat()).sampling.seed
+    assert read_chat(chat(seed=-1)).sampling.seed >= 0
+
+
+def test_text_parts_are_joined_and_developer_means_system() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    asked = read_chat(chat(messages=[{"role": "developer", "content": "be brief"}, {"role": "user", "content": parts}]))
+    assert asked.prompt == ChatPrompt(
+        messages=(ChatMessage(role="system", content="be brief"), ChatMessage(role="user", content="ab"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "limit"), [({"max_tokens": 5}, 5), ({"max_completion_tokens": 6}, 6), ({}, None), ({"max_tokens": None}, None)]
+)
+def test_either_name_of_the_limit_counts(fields: dict[str, Any], limit: int | None) -> None:
+    assert read_chat(chat(**fields)).max_tokens == limit
+
+
+def test_stop_may_be_one_text_or_four() -> None:
+    assert read_chat(chat(stop="END")).sampling.stop == ("END",)
+    assert read_chat(chat(stop=["a", "b", "c", "d"])).sampling.stop == ("a", "b", "c", "d")
+
+
+def test_completions_take_a_text_or_token_ids() -> None:
+    assert read_completion(completion()).prompt == TextPrompt(text="Once")
+    assert read_completion(completion(prompt=[1, 2])).prompt == TokenPrompt(token_ids=(1, 2))
+    assert read_completion(completion(prompt=["Once"])).prompt == TextPrompt(text="Once")
+    assert read_completion(completion(prompt=[[1, 2]])).prompt == TokenPrompt(token_ids=(1, 2))
+
+
+def test_unknown_fields_and_values_that_ask_for_nothing_are_ignored() -> None:
+    read_chat(
+        chat(user="u", metadata={}, n=1, tools=[], tool_choice="auto", logprobs=False, top_logprobs=0, logit_bias={})
+    )
+    read_chat(chat(presence_penalty=0, frequency_penalty=0.0, response_format={"type": "text"}, parallel_tool_calls=True))
+    read_completion(completion(best_of=1, echo=False, suffix=None, logprobs=None))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n", 2),
+        ("tools", [{"type": "function"}]),
+        ("tool_choice", "required"),
+        ("response_format", {"type": "json_object"}),
+        ("logprobs", True),
+        ("top_logprobs", 3),
+        ("logit_bias", {"50": 1}),
+        ("presence_penalty", 0.5),
+        ("frequency_penalty", -1),
+        ("repetition_penalty", 1.1),
+        ("functions", [{}]),
+        ("modalities", ["text", "audio"]),
+    ],
+)
+def test_what_would_change_the_answer_and_is_not_offered_is_refused_by_name(name: str, value: Any) -> None:
+    error = refused(read_chat, chat(**{name: value}))
+    assert error.param == name
+    assert error.code == "unsupported_parameter"
+
+
+@pytest.mark.parametrize(("name", "value"), [("best_of", 3), ("echo", True), ("suffix", "x"), ("logprobs", 2), ("n", 2)])
+def test_what_completions_do_not_offer_is_refused_by_name(name: str, value: Any) -> None:
+    assert refused(read_completion, completion(**{name: value})).param == name
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_completion_tokens": -1}, "max_completion_tokens"),
+        ({"max_tokens": 1, "max_completion_tokens": 2}, "max_completion_tokens"),
+        ({"max_tokens": "5"}, "max_tokens"),
+        ({"temperature": 2.5}, "temperature"),
+        ({"temperature": -0.1}, "temperature"),
+        ({"top_p": 0}, "top_p"),
+        ({"top_p": 1.5}, "top_p"),
+        ({"top_k": -2}, "top_k"),
+        ({"seed": 1.5}, "seed"),
+        ({"stop": ["a"] * 5}, "stop"),
+        ({"stop": [""]}, "stop"),
+        ({"stream": "yes"}, "stream"),
+        ({"stream_options": {"include_usage": True}}, "stream_options"),
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content"),
+        ({"messages": [{"role": "assistant", "content": "x", "tool_calls": [{}]}]}, "messages[0].tool_calls"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content[0].type"),
+        ({"messages": "Hi"}, "messages"),
+    ],
+)
+def test_bad_values_are_refused_with_the_field_at_fault(fields: dict[str, Any], param: str) -> None:
+    assert refused(read_chat, chat(**fields)).param == param
+
+
+@pytest.mark.parametrize("prompt", [[], [1, "a"], [-1], {"a": 1}, None, 3, ["a", "b"], [[1], [2]], [True]])
+def test_bad_prompts_are_refused(prompt: Any) -> None:
+    assert refused(read_completion, completion(prompt=prompt)).param == "prompt"
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"x"', b"\xff", b"null"])
+def test_a_body_that_is_no_json_object_is_refused(body: bytes) -> None:
+    refused(read_chat, body)
+
+
+def test_a_missing_field_is_named() -> None:
+    error = refused(read_chat, b'{"messages": [{"role": "user", "content": "x"}]}')
+    assert error.param == "model"
+    assert error.message == "model is missing."
+
+
+def test_include_usage_needs_to_be_asked_for() -> None:
+    assert read_chat(chat(stream=True, stream_options={"include_usage": True})).include_usage
+    for options in (None, {}, {"include_usage": False}, {"include_usage": None}):
+        assert not read_chat(chat(stream=True, stream_options=options)).include_usage
