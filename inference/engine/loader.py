@@ -116,12 +116,19 @@ def _model_class(config: Any) -> Any:
 def _model(directory: Path, dtype: torch.dtype) -> Any:
     try:
         model, report = AutoModelForCausalLM.from_pretrained(
-            directory, dtype=dtype, attn_implementation=ATTENTION, local_files_only=True, output_loading_info=True
+            directory,
+            dtype=dtype,
+            attn_implementation=ATTENTION,
+            local_files_only=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # else transformers raises what can't be told from running out of memory
         )
     except (OSError, ValueError, SafetensorError) as error:
         raise _no_model(directory, f"its weights can't be read: {error}") from error
     if absent := sorted(report["missing_keys"]):
         raise _no_model(directory, f"its weights lack {len(absent)} parameters, such as {absent[0]}")
+    if unlike := sorted(name for name, *_ in report["mismatched_keys"]):
+        raise _no_model(directory, f"{len(unlike)} of its weights do not fit its config.json, such as {unlike[0]}")
     return model
 
 

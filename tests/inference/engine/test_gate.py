@@ -1,0 +1,125 @@
+"""Each kind of model that would be computed wrongly is refused, and told why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from inference.contracts.errors import ErrorCode, TandemError
+from inference.engine import attention
+from inference.engine.attention import ATTENTION
+from inference.engine.gate import check_config, probe_geometry
+from inference.engine.kv_cache import KVGeometry
+from inference.engine.loader import load
+from inference.engine.self_check import check_against_reference
+from inference.testing.tiny_model import FAMILIES, write_tiny_model
+
+CPU = torch.device("cpu")
+
+
+def refusal_of(family: str, **fields: Any) -> str:
+    config = CONFIG_MAPPING[family](**fields)
+    with pytest.raises(TandemError) as caught:
+        check_config(config, AutoModelForCausalLM._model_mapping[type(config)])
+    assert (caught.value.code, caught.value.param) == (ErrorCode.INVALID_REQUEST, "model_path")
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("family", "fields", "reason"),
+    [
+        ("bart", {}, "encoder-decoder"),
+        ("gemma3", {}, "more than text"),
+        ("llama", {"quantization_config": {"quant_method": "gptq", "bits": 4}}, "quantised"),
+        ("mamba", {}, "keeps a state"),
+        ("deepseek_v3", {}, "MLA"),
+        ("gemma3n_text", {}, "share keys and values"),
+        ("gemma2", {}, "caps attention scores"),
+        ("gemma3_text", {"use_bidirectional_attention": True}, "looks ahead"),
+        ("bloom", {}, "_supports_attention_backend"),
+        ("llama4_text", {}, "chunked_attention"),
+        ("qwen3_next", {}, "keeps a state"),
+        ("llama", {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}}, "dynamic"),
+        (
+            "phi3",
+            {
+                "rope_parameters": {
+                    "rope_type": "longrope",
+                    "rope_theta": 1e4,
+                    "long_factor": [1.0] * 48,
+                    "short_factor": [1.0] * 48,
+                    "original_max_position_embeddings": 4096,
+                }
+            },
+            "longrope",
+        ),
+    ],
+)
+def test_a_configuration_that_can_not_be_computed_is_refused(family: str, fields: dict[str, Any], reason: str) -> None:
+    assert reason in refusal_of(family, **fields)
+
+
+def test_rope_is_looked_at_per_layer_type() -> None:
+    plain = {"rope_type": "default", "rope_theta": 1e4}
+    dynamic = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}
+    assert "dynamic" in refusal_of(
+        "gemma3_text", rope_parameters={"full_attention": dynamic, "sliding_attention": plain}
+    )
+
+
+def test_attention_sinks_are_seen_in_the_weights() -> None:
+    config = CONFIG_MAPPING["gpt_oss"](
+        vocab_size=32,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        num_local_experts=2,
+        num_experts_per_tok=1,
+        pad_token_id=0,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e4},
+    )
+    check_config(config, AutoModelForCausalLM._model_mapping[type(config)])
+    model = AutoModelForCausalLM.from_config(config, attn_implementation=ATTENTION)
+    with pytest.raises(TandemError, match="attention sinks"), torch.inference_mode():
+        probe_geometry(model, CPU)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_supported_families_pass_all_gates(family: str, tmp_path: Path) -> None:
+    model = load(str(write_tiny_model(tmp_path / family, family=family)), "auto", CPU).model
+    with torch.inference_mode():
+        geometry = probe_geometry(model, CPU)
+        check_against_reference(model, geometry, CPU)
+    assert geometry == KVGeometry(layers=4, kv_heads=2, head_size=16)
+    assert model.config._attn_implementation == ATTENTION
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_rounding_passes_the_comparison_and_a_wrong_scale_does_not(dtype: str, tmp_path: Path, monkeypatch) -> None:
+    model = load(str(write_tiny_model(tmp_path / "model")), dtype, CPU).model
+    with torch.inference_mode():
+        geometry = probe_geometry(model, CPU)
+        check_against_reference(model, geometry, CPU)
+        plain = attention.scaled_dot_product_attention
+        monkeypatch.setattr(
+            attention, "scaled_dot_product_attention", lambda *a, **kw: plain(*a, **(kw | {"scale": kw["scale"] * 2}))
+        )
+        with pytest.raises(TandemError, match="logits differ"):
+            check_against_reference(model, geometry, CPU)
+
+
+def test_layers_that_make_unlike_keys_and_values_are_refused(tmp_path: Path) -> None:
+    model = load(str(write_tiny_model(tmp_path / "model")), "auto", CPU).model
+    odd = model.model.layers[2].self_attn
+    odd.k_proj = torch.nn.Linear(64, 16, bias=False)
+    odd.v_proj = torch.nn.Linear(64, 16, bias=False)
+    with pytest.raises(TandemError, match="differ in shape"), torch.inference_mode():
+        probe_geometry(model, CPU)
