@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from celery import Celery
-from kombu.connection import Connection
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
@@ -73,14 +72,13 @@ class ControlQueue:
             "socket_timeout": timeout_s,
             "max_retries": 0,
         }
-        self._connection: Connection | None = None
+        self._connection: Any = None  # kombu's Connection, which is typed in parts only
 
     def send(self, report: str) -> None:
         """Raises `SendFailed`: the broker can't be reached, or the control plane is far behind."""
         try:
             connection = self._connected()
-            channel: Any = connection.default_channel  # the Redis transport's, which has a client
-            waiting = channel.client.llen(CONTROL_QUEUE)
+            waiting = connection.default_channel.client.llen(CONTROL_QUEUE)
             if waiting >= self._backlog:
                 raise SendFailed(f"{waiting} messages wait for the control plane already")
             self._app.send_task(
@@ -100,7 +98,7 @@ class ControlQueue:
         if connection is not None:
             connection.close()
 
-    def _connected(self) -> Connection:
+    def _connected(self) -> Any:
         if self._connection is None:
             self._connection = self._app.connection_for_write(transport_options=self._options)
         return self._connection

@@ -108,8 +108,12 @@ class Launcher:
         return found
 
     def record_end(self, spec: WorkerSpec, attempts: int, restart: int, failed: str | None) -> None:
-        """Remember that the worker has no process now, and how often it was tried."""
-        self._state.save_record(WorkerRecord(spec=spec, attempts=attempts, restart=restart, failed=failed))
+        """Remember that the worker has no process now, and how often it was tried. Where that can't be written, only
+        an agent that restarts is the poorer for it."""
+        try:
+            self._state.save_record(WorkerRecord(spec=spec, attempts=attempts, restart=restart, failed=failed))
+        except OSError as error:
+            log.error("the record could not be written", worker_id=spec.worker_id, error=str(error))
 
     def forget(self, worker_id: str) -> None:
         self._state.forget(worker_id)

@@ -26,6 +26,7 @@ import structlog
 from inference.contracts.codec import CodecError, decode, encode
 from inference.contracts.reports import NodeWelcome
 from inference.contracts.specs import NodeSpec, WorkerSpec
+from inference.contracts.worker import ProcessAnnouncement
 
 T = TypeVar("T")
 
@@ -115,7 +116,17 @@ class StateDir:
         return self._workers / worker_id / "announce.json"
 
     def log_file(self, worker_id: str) -> Path:
-        return self._workers / worker_id / "log"
+        return self._workers / worker_id / "worker.log"
+
+    def announcement(self, spec: WorkerSpec, pid: int) -> ProcessAnnouncement | None:
+        """What the worker's process wrote of itself; None until it has, and for what another process left."""
+        try:
+            said = _read_message(self.announce_file(spec.worker_id), ProcessAnnouncement)
+        except CodecError:
+            return None  # half written: the next look sees the whole
+        if said is None or (said.worker_id, said.incarnation, said.pid) != (spec.worker_id, spec.incarnation, pid):
+            return None
+        return said
 
     def records(self) -> list[WorkerRecord]:
         files = sorted(self._workers.glob("*/record.json"))
@@ -155,7 +166,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise
 
 
-def read_message(path: Path, kind: type[T]) -> T | None:
+def _read_message(path: Path, kind: type[T]) -> T | None:
     """The message in `path`; None when there is no such file. Raises `CodecError` when it is not a `kind`."""
     try:
         return decode(path.read_bytes(), kind)
@@ -165,7 +176,7 @@ def read_message(path: Path, kind: type[T]) -> T | None:
 
 def _read(path: Path, kind: type[T]) -> T | None:
     try:
-        return read_message(path, kind)
+        return _read_message(path, kind)
     except CodecError as error:
         log.error("file is unreadable and left aside", path=str(path), error=str(error))
         return None

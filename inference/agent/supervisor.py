@@ -19,9 +19,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import msgspec
 import structlog
@@ -32,13 +31,13 @@ from inference.agent.config import OnStop, Settings
 from inference.agent.diff import Action, ActionKind, ProcessState, changes, diff
 from inference.agent.hosts import Hosts
 from inference.agent.launcher import Launcher, LaunchFailed
-from inference.agent.state_dir import StateDir, read_message
+from inference.agent.probes import Prober
+from inference.agent.state_dir import StateDir
 from inference.agent.track import Track
-from inference.agent.worker_client import NoAnswer, WorkerClient
-from inference.contracts.codec import CodecError
+from inference.agent.worker_client import WorkerClient
 from inference.contracts.reports import Address, WorkerReport
 from inference.contracts.specs import NodeSpec, WorkerSpec
-from inference.contracts.states import WorkerDesired
+from inference.contracts.states import WorkerDesired, WorkerPhase
 from inference.contracts.worker import ProcessAnnouncement
 
 log = structlog.get_logger()
@@ -69,13 +68,13 @@ class Supervisor:
         self._settings = settings
         self._on_change = on_change
         self._lock = threading.Lock()
-        self._spec = state.spec
+        known = state.spec
+        self._spec = known if known is not None and known.node_id == node_id else None
         self._applied_generation = 0
         self._tracks: dict[str, Track] = {}
         self._closing = False
         self._last_phases: object = None
         self._next_probe = 0.0
-        self._calls: dict[str, asyncio.Task[None]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
 
@@ -147,18 +146,19 @@ class Supervisor:
         with self._lock:
             self._recover(time.monotonic())
         async with WorkerClient(self._secret, self._settings.probe_timeout_s) as client:
+            prober = Prober(client, on_answer=self._wake.set)
             try:
                 while not self._done():
                     self._wake.clear()
                     with self._lock:
-                        self._tick(time.monotonic(), client)
+                        self._tick(time.monotonic(), prober)
                     try:
                         await asyncio.wait_for(self._wake.wait(), self._settings.tick_s)
                     except TimeoutError:
                         continue
             finally:
                 self._loop = None
-                await self._cancel_calls()
+                await prober.close()
 
     def _done(self) -> bool:
         if not self._closing:
@@ -181,13 +181,13 @@ class Supervisor:
                 attempts=record.attempts,
                 restart=record.restart,
                 failed=record.failed,
-                reason=record.failed or "ended while no agent watched it",
+                reason=record.failed or ("ended while no agent watched it" if record.pid else "is to be started"),
             )
             track.health.launched = now
             self._tracks[record.spec.worker_id] = track
             log.info("found worker", worker_id=record.spec.worker_id, pid=process.pid if process else None)
 
-    def _tick(self, now: float, client: WorkerClient) -> None:
+    def _tick(self, now: float, prober: Prober) -> None:
         for track in self._tracks.values():
             self._guard(track.spec.worker_id, partial(self._observe, track, now))
         wanted = self._wanted()
@@ -196,11 +196,11 @@ class Supervisor:
         actions = diff(wanted, [track.view(now, self._settings) for track in self._tracks.values()], now)
         specs = {worker.worker_id: worker for worker in wanted.workers} if wanted else {}
         for action in actions:
-            self._guard(action.worker_id, partial(self._apply, action, specs, now, client))
+            self._guard(action.worker_id, partial(self._apply, action, specs, now, prober))
         if now >= self._next_probe:
             self._next_probe = now + self._settings.probe_interval_s
             for track in self._tracks.values():
-                self._exchange(track, client)
+                self._exchange(track, prober)
         self._applied_generation = self._spec.generation if self._spec else 0
         phases = [(w, t.spec.incarnation, t.phase(now), t.attempts, t.failed) for w, t in self._tracks.items()]
         if (phases, self._applied_generation) != self._last_phases:
@@ -249,20 +249,11 @@ class Supervisor:
             log.info("worker is gone", worker_id=track.spec.worker_id, how=str(how), reason=track.reason)
             return
         if track.announcement is None:
-            track.announcement = self._announcement(track, track.process.pid)
+            track.announcement = self._state.announcement(track.spec, track.process.pid)
         if track.health.is_steady(now, self._settings):
             track.attempts = 1
 
-    def _announcement(self, track: Track, pid: int) -> ProcessAnnouncement | None:
-        try:
-            said = read_message(self._state.announce_file(track.spec.worker_id), ProcessAnnouncement)
-        except CodecError:
-            return None  # half written: the next tick sees the whole
-        if said is None or (said.incarnation, said.pid) != (track.spec.incarnation, pid):
-            return None
-        return said
-
-    def _apply(self, action: Action, specs: dict[str, WorkerSpec], now: float, client: WorkerClient) -> None:
+    def _apply(self, action: Action, specs: dict[str, WorkerSpec], now: float, prober: Prober) -> None:
         track = self._tracks[action.worker_id]
         if changes((action,)) and action.kind not in (ActionKind.DRAIN, ActionKind.UNDRAIN):
             log.info("worker", action=action.kind.value, worker_id=action.worker_id, reason=action.reason)
@@ -281,12 +272,12 @@ class Supervisor:
             case ActionKind.DRAIN if track.drain_deadline is None:
                 track.drain_deadline = now + specs[action.worker_id].drain_deadline_s
                 track.reason = action.reason
-                self._exchange(track, client)
+                self._exchange(track, prober)
             case ActionKind.UNDRAIN if track.drain_deadline is not None:
                 track.drain_deadline = None
                 track.reason = action.reason
-                self._exchange(track, client)
-            case ActionKind.WAIT if track.next_start is None:
+                self._exchange(track, prober)
+            case ActionKind.WAIT if track.phase(now) is not WorkerPhase.BACKOFF:
                 track.reason = action.reason
 
     def _start(self, track: Track, spec: WorkerSpec, now: float) -> None:
@@ -304,56 +295,10 @@ class Supervisor:
         track.launched(process, now)
         log.info("worker is launched", worker_id=spec.worker_id, pid=process.pid, attempt=track.attempts)
 
-    def _exchange(self, track: Track, client: WorkerClient) -> None:
-        """Give the worker its order where it has not taken it yet, and ask it how it is; unless an earlier exchange is
-        still under way. The answer goes to the health of the very process that was asked, so a late one can't be taken
-        for its successor's."""
-        announcement, health = track.announcement, track.health
-        if track.process is None or announcement is None or track.state is not ProcessState.RUNNING:
-            return
-        worker = self._dialled(announcement)
-        order = None
-        if health.draining != (track.drain_deadline is not None):
-            order = client.undrain if health.draining else client.drain
-
-        async def exchange() -> None:
-            if order is not None:
-                try:
-                    await order(worker)
-                except NoAnswer as error:
-                    log.warning("order did not reach the worker; it is repeated", reason=str(error))
-            try:
-                status = await client.status(worker)
-            except NoAnswer as error:
-                health.missed(str(error))
-                return
-            if (status.worker_id, status.incarnation) != (announcement.worker_id, announcement.incarnation):
-                health.missed(f"worker {status.worker_id} of incarnation {status.incarnation} answered instead")
-                return
-            health.answered(status, time.monotonic())
-            self._wake.set()
-
-        self._call(track.spec.worker_id, exchange())
-
-    def _call(self, worker_id: str, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` beside the ticks, at most one per worker."""
-        if worker_id in self._calls:
-            work.close()
-            return
-        task = asyncio.get_running_loop().create_task(work)
-        self._calls[worker_id] = task
-        task.add_done_callback(lambda done: self._call_ended(worker_id, done))
-
-    def _call_ended(self, worker_id: str, done: asyncio.Task[None]) -> None:
-        del self._calls[worker_id]
-        if not done.cancelled() and (error := done.exception()) is not None:
-            log.error("call to a worker failed unexpectedly", worker_id=worker_id, error=repr(error))
-
-    async def _cancel_calls(self) -> None:
-        calls = list(self._calls.values())
-        for call in calls:
-            call.cancel()
-        await asyncio.gather(*calls, return_exceptions=True)
+    def _exchange(self, track: Track, prober: Prober) -> None:
+        if track.announcement is not None and track.state is ProcessState.RUNNING:
+            worker = self._dialled(track.announcement)
+            prober.exchange(track.announcement, worker, track.health, drain=track.drain_deadline is not None)
 
     def _dialled(self, announcement: ProcessAnnouncement) -> Address:
         """Where this agent reaches the worker: the address it was told to bind and the port it announced."""

@@ -19,7 +19,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 
 def open_fresh(path: Path) -> BinaryIO:
-    """An empty log to append to, readable by the owner alone; what was there becomes `log.1`."""
+    """An empty log to append to, readable by the owner alone; what was there is kept as `<name>.1`."""
     if path.exists():
         path.replace(path.with_name(path.name + ".1"))
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
@@ -29,7 +29,7 @@ def bound(path: Path, limit: int) -> None:
     """When the log has outgrown `limit` bytes, keep its last quarter. Lines written meanwhile may be lost."""
     try:
         size = path.stat().st_size
-    except FileNotFoundError:
+    except OSError:
         return
     if size <= limit:
         return
@@ -47,7 +47,7 @@ def tail(path: Path) -> tuple[str, ...]:
     """
     try:
         text = _last_bytes(path, _TAIL_BYTES).decode(errors="replace")
-    except FileNotFoundError:
+    except OSError:
         return ()
     lines = (_clean(line) for line in text.split("\n"))
     return tuple([line for line in lines if line][-TAIL_LINES:])

@@ -1,0 +1,147 @@
+"""A worker process for the agent's tests: speaks the agent's side of the worker protocol and nothing else.
+
+Started as `python stub_process.py --spec FILE --announce FILE`. `model_path` of the spec is its script, words separated
+by ";": ok | oom | oom-times=N | fatal | silent | stuck | deaf | child | loads. While a file of one of these names lies
+in its folder it behaves accordingly: hang, stuck, busy, loading.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from inference.contracts import names
+from inference.contracts.auth import PURPOSE_WORKER_HTTP, is_bearer
+from inference.contracts.codec import decode, encode
+from inference.contracts.reports import Address, WorkerLoad
+from inference.contracts.specs import WorkerSpec
+from inference.contracts.timings import Counter, Window
+from inference.contracts.worker import ProcessAnnouncement, WindowBatch, WorkerStatus
+
+
+class Stub:
+    def __init__(self, spec: WorkerSpec, folder: Path) -> None:
+        self.spec = spec
+        self.folder = folder
+        self.words = spec.model_path.split(";")
+        self.draining = False
+        self.orders: list[str] = []
+
+    def is_now(self, state: str) -> bool:
+        return state in self.words or (self.folder / state).exists()
+
+    def status(self) -> WorkerStatus:
+        busy = 1 if self.is_now("busy") else 0
+        return WorkerStatus(
+            worker_id=self.spec.worker_id,
+            incarnation=self.spec.incarnation,
+            role=self.spec.role,
+            ready=not self.is_now("loading"),
+            draining=self.draining,
+            healthy=not self.is_now("stuck"),
+            failure=None,
+            fatal=False,
+            transfer=Address(host="10.9.9.9", port=4242),
+            fingerprint="stub",
+            context_length=128,
+            kv_bytes_per_token=8,
+            load=WorkerLoad(running=busy, waiting=0, waiting_tokens=0, kv_blocks_used=busy, kv_blocks_total=10),
+        )
+
+    def windows(self) -> WindowBatch:
+        window = Window(second=-1, source=f"worker:{self.spec.worker_id}", deployment=self.spec.deployment)
+        window.count(Counter.OUTPUT_TOKENS, 3)
+        return WindowBatch(windows=(window,))
+
+
+def handler(stub: Stub) -> type[BaseHTTPRequestHandler]:
+    secret = Path(os.environ["TANDEM_CLUSTER_SECRET_FILE"]).read_text()
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            while stub.is_now("hang"):
+                time.sleep(0.05)
+            if not is_bearer(self.headers.get("Authorization"), secret, PURPOSE_WORKER_HTTP):
+                return self.send_error(401)
+            body = b"{}"
+            match self.path:
+                case names.WORKER_STATUS:
+                    body = encode(stub.status())
+                case names.WORKER_WINDOWS:
+                    body = encode(stub.windows())
+                case names.WORKER_DRAIN:
+                    stub.draining = True
+                case names.WORKER_UNDRAIN:
+                    stub.draining = False
+            try:
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+            except OSError:
+                pass
+
+        do_GET = do_POST = answer
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--spec", type=Path)
+    parser.add_argument("--announce", type=Path)
+    options = parser.parse_args()
+    spec = decode(options.spec.read_bytes(), WorkerSpec)
+    stub = Stub(spec, options.spec.parent)
+    print(f"stub {spec.worker_id} incarnation {spec.incarnation} starts", flush=True)
+    if "deaf" in stub.words:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "fatal" in stub.words:
+        print("no such model: /nowhere")
+        sys.exit(3)
+    for word in stub.words:
+        if word == "oom" or (word.startswith("oom-times=") and _starts(stub.folder) <= int(word.split("=")[1])):
+            print("\x1b[31mRuntimeError: out of memory\x1b[0m")
+            sys.exit(1)
+    if "child" in stub.words:
+        child = subprocess.Popen(["sleep", "600"])
+        (stub.folder / "child-pid").write_text(str(child.pid))
+    while "silent" in stub.words:
+        time.sleep(1)
+    server = ThreadingHTTPServer((os.environ["TANDEM_WORKER_HOST"], 0), handler(stub))
+    server.daemon_threads = True
+    said = ProcessAnnouncement(
+        worker_id=spec.worker_id,
+        incarnation=spec.incarnation,
+        pid=os.getpid(),
+        http=Address(host="10.9.9.9", port=server.server_address[1]),
+        transfer=None,
+    )
+    temporary = options.announce.with_suffix(".new")
+    temporary.write_bytes(encode(said))
+    temporary.replace(options.announce)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    while True:
+        signal.pause()
+
+
+def _starts(folder: Path) -> int:
+    """How often a stub was started in this folder, this time included."""
+    counter = folder / "starts"
+    starts = int(counter.read_text()) + 1 if counter.exists() else 1
+    counter.write_text(str(starts))
+    return starts
+
+
+if __name__ == "__main__":
+    main()
