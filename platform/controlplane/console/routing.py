@@ -1,5 +1,9 @@
+"""Addresses of the WebSockets."""
+
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path
 
-websocket_urlpatterns: list[URLPattern] = []
+from controlplane.console.consumers import ConsoleConsumer
+
+websocket_urlpatterns = [path("ws/console", ConsoleConsumer.as_asgi())]
