@@ -33,6 +33,8 @@ from tests.control.telemetry.published import publish
 ROOT = Path(__file__).resolve().parents[3]
 T = int(time.time()) // 60 * 60 - 600
 
+pytestmark = pytest.mark.usefixtures("live_redis")
+
 
 class Clock:
     """What the ticker takes for now."""
@@ -64,7 +66,7 @@ def ticker() -> Ticker:
     return Ticker(sync_client(), close_after_s=2.0)
 
 
-def test_each_second_is_shown_once_two_seconds_after_its_end(valkey: ValkeyServer, clock: Clock) -> None:
+def test_each_second_is_shown_once_two_seconds_after_its_end(clock: Clock) -> None:
     one = ticker()
     for step in range(8):
         clock.at = T + step / 2
@@ -72,12 +74,12 @@ def test_each_second_is_shown_once_two_seconds_after_its_end(valkey: ValkeyServe
     assert seconds() == [T - 3, T - 2, T - 1, T]
 
 
-def test_a_second_without_windows_is_a_tick_too(valkey: ValkeyServer, clock: Clock) -> None:
+def test_a_second_without_windows_is_a_tick_too(clock: Clock) -> None:
     ticker().turn()
     assert frames() == [TelemetryFrame(second=T - 3, deployments=())]
 
 
-def test_windows_are_shown_in_their_second(valkey: ValkeyServer, clock: Clock) -> None:
+def test_windows_are_shown_in_their_second(clock: Clock) -> None:
     one = ticker()
     one.turn()
     publish(T, received=3)
@@ -95,9 +97,7 @@ def test_the_wait_ends_when_the_next_second_is_due(clock: Clock) -> None:
     assert Ticker(redis.Redis(), close_after_s=2.25).pause_s() == pytest.approx(0.5)
 
 
-def test_a_successor_goes_on_after_the_last_second_shown_with_latencies_of_before(
-    valkey: ValkeyServer, clock: Clock
-) -> None:
+def test_a_successor_goes_on_after_the_last_second_shown_with_latencies_of_before(clock: Clock) -> None:
     publish(T - 4, received=5)
     ticker().turn()
     publish(T - 1, received=2)
@@ -107,7 +107,7 @@ def test_a_successor_goes_on_after_the_last_second_shown_with_latencies_of_befor
     assert [frame.deployments[0].ttft.count for frame in frames()[:4]] == [5, 5, 7, 7]
 
 
-def test_after_a_long_absence_only_the_last_ten_minutes_are_shown(valkey: ValkeyServer, clock: Clock) -> None:
+def test_after_a_long_absence_only_the_last_ten_minutes_are_shown(clock: Clock) -> None:
     ticker().turn()
     clock.at = T + 3600
     ticker().turn()
@@ -147,7 +147,7 @@ def test_when_redis_lost_its_data_and_positions_went_back_new_windows_are_shown(
     assert [frame.second for frame in frames() if frame.deployments] == [T, T + 1]
 
 
-def test_a_clock_set_back_does_not_silence_the_ticker(valkey: ValkeyServer, clock: Clock) -> None:
+def test_a_clock_set_back_does_not_silence_the_ticker(clock: Clock) -> None:
     one = ticker()
     one.turn()
     clock.at = T - 3600
@@ -163,7 +163,7 @@ def wait_until(condition: Callable[[], bool], within_s: float = 15.0) -> None:
 
 
 @pytest.fixture
-def running(valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[TelemetryProcess]:
+def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[TelemetryProcess]:
     """The process, which writes roll-ups ten times a second."""
     monkeypatch.setattr(Recorder, "pause_s", lambda _: 0.1)
     telemetry = TelemetryProcess(sync_client(), close_after_s=0.5, retention_s=3600)
@@ -197,7 +197,7 @@ def test_windows_before_and_after_an_outage_of_redis_are_counted_once(
 
 @pytest.mark.django_db(transaction=True)
 def test_a_database_that_is_away_does_not_stop_the_ticks_and_is_caught_up_with(
-    valkey: ValkeyServer, running: TelemetryProcess, monkeypatch: pytest.MonkeyPatch
+    running: TelemetryProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as away:
         away.setattr(rollups, "write_roll_ups", _no_database)

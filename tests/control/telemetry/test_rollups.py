@@ -16,7 +16,7 @@ from inference.contracts.timings import Counter, Gauge, Latency, Window
 from inference.testing.valkey import ValkeyServer
 from tests.control.telemetry.published import publish, put
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("live_redis")]
 
 #: A whole minute some time ago, so that everything of it has arrived.
 T = int(time.time()) // 60 * 60 - 600
@@ -35,7 +35,7 @@ def write_all() -> None:
         pass
 
 
-def test_windows_become_one_row_per_ten_seconds_and_series(valkey: ValkeyServer) -> None:
+def test_windows_become_one_row_per_ten_seconds_and_series() -> None:
     for second in range(T, T + 25):
         publish(second, in_flight=second - T)
     write_all()
@@ -46,14 +46,14 @@ def test_windows_become_one_row_per_ten_seconds_and_series(valkey: ValkeyServer)
     assert [window.gauges[Gauge.IN_FLIGHT] for window in rows.values()] == [9, 19, 24]
 
 
-def test_what_is_written_is_not_written_again(valkey: ValkeyServer) -> None:
+def test_what_is_written_is_not_written_again() -> None:
     publish(T)
     write_all()
     write_all()
     assert received() == 1
 
 
-def test_a_row_grows_when_more_of_its_step_arrives(valkey: ValkeyServer) -> None:
+def test_a_row_grows_when_more_of_its_step_arrives() -> None:
     publish(T)
     write_all()
     publish(T + 3)
@@ -63,9 +63,7 @@ def test_a_row_grows_when_more_of_its_step_arrives(valkey: ValkeyServer) -> None
     assert RollUp.objects.count() == 1
 
 
-def test_reading_in_small_batches_counts_each_window_once(
-    valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_in_small_batches_counts_each_window_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows, "BATCH", 7)
     for second in range(T, T + 50):
         publish(second)
@@ -73,14 +71,14 @@ def test_reading_in_small_batches_counts_each_window_once(
     assert received() == 50
 
 
-def test_a_step_that_has_not_arrived_whole_is_left_for_later(valkey: ValkeyServer) -> None:
+def test_a_step_that_has_not_arrived_whole_is_left_for_later() -> None:
     publish(int(time.time()))
     write_all()
     assert not RollUp.objects.exists()
 
 
 def test_after_a_database_error_half_way_nothing_is_written_and_the_next_try_counts_once(
-    valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     publish(T)
     with monkeypatch.context() as broken:
@@ -96,9 +94,7 @@ def _raise_database_error(*args: object, **kwargs: object) -> None:
     raise DatabaseError("the disk is full")
 
 
-def test_of_two_processes_that_read_the_same_windows_only_one_writes(
-    valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_two_processes_that_read_the_same_windows_only_one_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     publish(T)
     write_all()
     publish(T + 1)
@@ -128,7 +124,7 @@ def test_when_redis_lost_its_data_and_positions_went_back_the_new_stream_is_coun
     assert received() == 2
 
 
-def test_an_unreadable_entry_is_passed_over_and_those_behind_it_count(valkey: ValkeyServer) -> None:
+def test_an_unreadable_entry_is_passed_over_and_those_behind_it_count() -> None:
     put(b"no json", T * 1000)
     put(b'{"second": 1}', T * 1000)
     publish(T)
@@ -139,7 +135,7 @@ def test_an_unreadable_entry_is_passed_over_and_those_behind_it_count(valkey: Va
     assert WindowCursor.objects.get().position == f"{T * 1000 + 900}-0"
 
 
-def test_roll_ups_past_their_time_are_deleted(valkey: ValkeyServer) -> None:
+def test_roll_ups_past_their_time_are_deleted() -> None:
     publish(T)
     publish(T + 300)
     write_all()
@@ -147,7 +143,7 @@ def test_roll_ups_past_their_time_are_deleted(valkey: ValkeyServer) -> None:
     assert list(stored()) == [T + 300]
 
 
-def test_an_empty_redis_is_nothing_to_write(valkey: ValkeyServer) -> None:
+def test_an_empty_redis_is_nothing_to_write() -> None:
     write_all()
     assert not RollUp.objects.exists()
     assert not WindowCursor.objects.exists()
