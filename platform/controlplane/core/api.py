@@ -94,7 +94,8 @@ def _code(error: exceptions.APIException) -> str:
 
 def _sentence(error: exceptions.APIException) -> str:
     detail = error.detail
-    return str(detail) if isinstance(detail, str) else "; ".join(str(part) for part in detail)
+    text = str(detail) if isinstance(detail, str) else "; ".join(str(part) for part in detail)
+    return text if text.endswith(".") else f"{text}."
 
 
 def _refused(status_code: int, refusal: Refusal) -> Response:

@@ -1,0 +1,51 @@
+"""The rules of loss, with no database."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.fleet.silence import is_silent, watching_since
+
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+LIMIT = timedelta(seconds=20)
+
+
+def at(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def test_silence_longer_than_the_limit_is_silence() -> None:
+    assert not is_silent(last_heard=at(0), since=at(-100), now=at(20), limit=LIMIT)
+    assert is_silent(last_heard=at(0), since=at(-100), now=at(20.1), limit=LIMIT)
+
+
+def test_silence_counts_only_while_somebody_listened() -> None:
+    assert not is_silent(last_heard=at(-1000), since=at(0), now=at(20), limit=LIMIT)
+    assert is_silent(last_heard=at(-1000), since=at(0), now=at(21), limit=LIMIT)
+
+
+def test_sweeps_in_time_keep_the_watch() -> None:
+    assert watching_since(since=at(-100), swept_at=at(0), now=at(10), limit=LIMIT) == at(-100)
+
+
+def test_a_gap_of_more_than_half_the_limit_begins_a_new_watch() -> None:
+    assert watching_since(since=at(-100), swept_at=at(0), now=at(10.5), limit=LIMIT) == at(10.5)
+
+
+@given(
+    gaps=st.lists(st.floats(min_value=0.1, max_value=300), min_size=1, max_size=30),
+    reconnect=st.floats(min_value=0, max_value=9),
+)
+def test_a_node_that_reports_whenever_it_can_is_never_lost(gaps: list[float], reconnect: float) -> None:
+    """Whatever the pauses between sweeps: a node that is heard within `reconnect` of our own return stays."""
+    now, since = 0.0, 0.0
+    for gap in gaps:
+        # While we were away for `gap` we heard nothing; the node is heard again `reconnect` after our return.
+        swept_at, now = now, now + gap
+        since_at = watching_since(since=at(since), swept_at=at(swept_at), now=at(now), limit=LIMIT)
+        since = (since_at - NOON).total_seconds()
+        assert not is_silent(last_heard=at(swept_at), since=since_at, now=at(now + reconnect), limit=LIMIT)
+        now += reconnect
