@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,7 +113,7 @@ class Hub:
         pause = self._limits.first_pause_s
         while True:
             try:
-                async with self._open_client() as client:
+                async with aclosing(self._open_client()) as client:
                     await self._begin(client)
                     pause = self._limits.first_pause_s
                     await self._follow(client)
@@ -190,11 +190,11 @@ class Hub:
 
     async def _resume(self, subscription: Subscription, after: StreamId) -> bool:
         """Queue what came after `after`; False when something may be missing or it is too much for the queue."""
-        if self.outage is not None or after < self._followed_since:
-            return False
+        if self.outage is not None or after <= self._followed_since:
+            return False  # at that very position, too: events that came next may never have reached Redis
         epoch, upto = self.epoch, max(self.position, after)
         try:
-            async with self._open_client() as client:
+            async with aclosing(self._open_client()) as client:
                 entries: Any = await client.xrange(
                     names.CONSOLE_STREAM, min=str(after), max=str(upto), count=self._limits.queue + 1
                 )

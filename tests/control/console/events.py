@@ -1,0 +1,22 @@
+"""Small events for the console stream."""
+
+from __future__ import annotations
+
+from controlplane.core.redis import sync_client
+from inference.contracts import codec, names
+from inference.contracts.console import DeploymentRemoved, TelemetryFrame, TelemetryTick
+
+
+def removed(name: str) -> DeploymentRemoved:
+    return DeploymentRemoved(name=name)
+
+
+def tick(second: int) -> TelemetryTick:
+    return TelemetryTick(frame=TelemetryFrame(second=second, deployments=()))
+
+
+def send(event: object, *, position: str = "*") -> str:
+    """Append `event` to the console stream; its position."""
+    given = sync_client().xadd(names.CONSOLE_STREAM, {names.STREAM_FIELD: codec.encode(event)}, id=position)
+    assert isinstance(given, bytes)
+    return given.decode()
