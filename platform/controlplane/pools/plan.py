@@ -138,17 +138,24 @@ class _Scaling:
 def plan(snapshot: Snapshot) -> Plan:
     """What to change so that every pool gets its replicas, or a deleted deployment loses its workers."""
     scalings = {pool.pool_id: _scale(pool, snapshot) for pool in snapshot.pools}
+    undrain = [move for scaling in scalings.values() for move in scaling.undrain]
+    drain = [move for scaling in scalings.values() for move in scaling.drain]
+    stop = [move for scaling in scalings.values() for move in scaling.stop]
     remove = [move for scaling in scalings.values() for move in scaling.remove]
+    gone = {move.worker_id for move in remove}
+    leaving = {device.held_by for device in snapshot.devices if device.held_by and device.leaving}
+    leaving |= {move.worker_id for move in (*drain, *stop)}
     start, wait, refused = _place(
         snapshot,
-        gone={move.worker_id for move in remove},
+        gone=gone,
+        leaving=leaving - gone - {move.worker_id for move in undrain},
         missing={pool_id: scaling.missing for pool_id, scaling in scalings.items()},
     )
     return Plan(
         start=tuple(start),
-        undrain=tuple(move for scaling in scalings.values() for move in scaling.undrain),
-        drain=tuple(move for scaling in scalings.values() for move in scaling.drain),
-        stop=tuple(move for scaling in scalings.values() for move in scaling.stop),
+        undrain=tuple(undrain),
+        drain=tuple(drain),
+        stop=tuple(stop),
         remove=tuple(remove),
         wait=tuple(wait),
         refused=tuple(refused),
@@ -214,9 +221,12 @@ def _usable(device: DeviceSeen, snapshot: Snapshot) -> bool:
 
 
 def _place(
-    snapshot: Snapshot, *, gone: set[str], missing: dict[str, int]
+    snapshot: Snapshot, *, gone: set[str], leaving: set[str], missing: dict[str, int]
 ) -> tuple[list[Start], list[Unmet], list[Unmet]]:
-    """Devices for what is missing, and why some of it gets none."""
+    """Devices for what is missing, and why some of it gets none.
+
+    gone, leaving: workers whose devices are free now, and those whose devices will be. missing: workers by pool.
+    """
     live = [worker for worker in snapshot.workers if worker.worker_id not in gone]
     ours = {worker.worker_id for worker in live}
     held = [device.kind for device in snapshot.devices if device.held_by in ours]
@@ -234,7 +244,7 @@ def _place(
         missing[pool.pool_id] -= 1
         crowd[pool.pool_id][slot.node] += 1
         taken[slot.node] += 1
-    return start, *_explain(snapshot, kind, missing)
+    return start, *_explain(snapshot, kind, leaving, missing)
 
 
 def _neediest(pools: Sequence[PoolSeen], missing: Mapping[str, int]) -> PoolSeen | None:
@@ -244,11 +254,11 @@ def _neediest(pools: Sequence[PoolSeen], missing: Mapping[str, int]) -> PoolSeen
 
 
 def _explain(
-    snapshot: Snapshot, kind: DeviceKind | None, missing: Mapping[str, int]
+    snapshot: Snapshot, kind: DeviceKind | None, leaving: set[str], missing: Mapping[str, int]
 ) -> tuple[list[Unmet], list[Unmet]]:
     """What is still missing when no device is free: first it waits for what is being freed, the rest is refused."""
     devices = [device for device in snapshot.devices if kind in (None, device.kind)]
-    freeing = sum(device.leaving and _usable(device, snapshot) for device in devices)
+    freeing = sum(device.held_by in leaving and _usable(device, snapshot) for device in devices)
     wait, refused = [], []
     for pool in snapshot.pools:
         waiting = min(freeing, missing[pool.pool_id])

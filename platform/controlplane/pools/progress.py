@@ -84,7 +84,7 @@ def _count(pool: PoolSeen, workers: Sequence[WorkerSeen]) -> int:
 def _summary(pools: Sequence[PoolSeen]) -> str:
     """ "1 prefill and 2 decode workers"."""
     counts = " and ".join(f"{pool.replicas} {pool.role}" for pool in pools)
-    return f"{counts} {'worker' if [pool.replicas for pool in pools] == [1] else 'workers'}"
+    return f"{counts} {'worker' if all(pool.replicas == 1 for pool in pools) else 'workers'}"
 
 
 def _news(worker: WorkerSeen, pools: Sequence[PoolSeen]) -> str:

@@ -31,6 +31,7 @@ def worker(
         node=node,
         desired=desired,
         phase=phase,
+        phase_since=NOW - timedelta(seconds=age_s),
         created_at=NOW - timedelta(seconds=age_s),
         busy=busy,
     )
@@ -98,6 +99,7 @@ def applied(snapshot: Snapshot, plan: Plan, *, serial: int = 0) -> Snapshot:
         workers.append(replace(born, created_at=NOW, busy=None))
         holders[start.device] = born.worker_id
     leaving = {each.worker_id for each in workers if each.desired != WorkerDesired.RUN}
+    leaving |= {each.held_by for each in snapshot.devices if each.leaving and each.held_by not in desired}
     devices = tuple(
         replace(each, held_by=holders.get(each.device), leaving=holders.get(each.device) in leaving)
         for each in snapshot.devices
@@ -110,9 +112,7 @@ def places(snapshot: Snapshot) -> Counter[str]:
     return Counter(
         each.pool_id
         for each in snapshot.workers
-        if each.desired == WorkerDesired.RUN
-        and each.phase != WorkerPhase.STOPPED
-        and snapshot.nodes[each.node] != NodePhase.LOST
+        if each.desired == WorkerDesired.RUN and snapshot.nodes[each.node] != NodePhase.LOST
     )
 
 

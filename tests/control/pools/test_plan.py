@@ -144,6 +144,18 @@ def test_a_worker_that_is_gone_is_removed_and_its_device_serves_at_once() -> Non
     assert [start.device for start in made.start] == ["a/0"]
 
 
+def test_a_worker_stopped_by_its_agent_and_still_wanted_keeps_its_place() -> None:
+    """The agent went down in order; when it is back it starts the worker again."""
+    assert plan(fleet(worker("decode-1", WorkerPhase.STOPPED), decode=1)) == Plan()
+
+
+def test_a_stopped_worker_goes_first_and_at_once_when_there_are_too_many() -> None:
+    made = plan(fleet(worker("decode-1", WorkerPhase.STOPPED), worker("decode-2"), decode=1))
+
+    assert ids(made.remove) == ["decode-1"]
+    assert made.drain == made.stop == ()
+
+
 def test_rebalancing_releases_first_and_starts_then() -> None:
     """F22: 1P3D to 3P1D on four devices, never more than four in use."""
     workers = [worker("prefill-1"), *(worker(f"decode-{number}") for number in (1, 2, 3))]
@@ -188,7 +200,7 @@ def test_an_empty_fleet_says_so() -> None:
 def test_starts_use_distinct_free_devices_of_reporting_nodes(snapshot: Snapshot) -> None:
     made = plan(snapshot)
     devices = {each.device: each for each in snapshot.devices}
-    gone = {each.worker_id for each in snapshot.workers if each.phase == WorkerPhase.STOPPED}
+    gone = set(ids(made.remove))
 
     chosen = [devices[start.device] for start in made.start]
     assert len({each.device for each in chosen}) == len(chosen)
@@ -207,9 +219,11 @@ def test_workers_of_one_deployment_start_on_one_kind_of_device(snapshot: Snapsho
 
 @given(snapshots())
 def test_an_applied_plan_leaves_nothing_to_do(snapshot: Snapshot) -> None:
-    after = applied(snapshot, plan(snapshot))
+    made = plan(snapshot)
+    again = plan(applied(snapshot, made))
 
-    assert not plan(after).acts
+    assert not again.acts
+    assert (again.wait, again.refused) == (made.wait, made.refused)
 
 
 @given(snapshots())

@@ -1,0 +1,279 @@
+"""A small world around the pools app: nodes with agents that do as their specs say, and a Celery that runs at once.
+
+The agents live in memory and speak the real messages; everything of the control plane is real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from controlplane.catalog.models import Model
+from controlplane.fleet.models import Device, Node
+from controlplane.operations.models import Operation
+from controlplane.pools import services, tasks
+from controlplane.pools.models import Allocation, Deployment, Pool, Worker
+from controlplane.pools.services import Resized
+from inference.contracts import codec, names
+from inference.contracts.reports import Address, DeviceReport, NodeReport, WorkerLoad, WorkerReport
+from inference.contracts.specs import NodeSpec, WorkerSpec
+from inference.contracts.states import DeviceKind, NodePhase, Role, WorkerDesired, WorkerPhase
+from tests.control.conftest import OPERATOR, Clock, Outbox
+
+FINGERPRINT = "fingerprint-of-all"
+IDLE = WorkerLoad(running=0, waiting=0, waiting_tokens=0, kv_blocks_used=0, kv_blocks_total=100)
+
+
+@dataclass
+class Process:
+    """One worker as its agent sees it."""
+
+    spec: WorkerSpec
+    phase: WorkerPhase = WorkerPhase.STARTING
+    fingerprint: str = FINGERPRINT
+    load: WorkerLoad | None = None
+    reason: str = ""
+    attempts: int = 1
+    log_tail: tuple[str, ...] = ()
+
+    def report(self) -> WorkerReport:
+        up = self.phase in (WorkerPhase.READY, WorkerPhase.DRAINING)
+        return WorkerReport(
+            worker_id=self.spec.worker_id,
+            incarnation=self.spec.incarnation,
+            role=self.spec.role,
+            phase=self.phase,
+            http=Address(host="10.0.0.1", port=9000) if up else None,
+            transfer=Address(host="10.0.0.1", port=9001) if up else None,
+            fingerprint=self.fingerprint if up else None,
+            context_length=2048 if up else None,
+            attempts=self.attempts,
+            reason=self.reason,
+            log_tail=self.log_tail,
+            load=(self.load or IDLE) if up else None,
+        )
+
+
+@dataclass
+class Agent:
+    """What a node agent does, without processes: it takes newer specs, starts, drains and stops as they say."""
+
+    node_id: str
+    slots: int
+    kind: DeviceKind = DeviceKind.CPU
+    boot_id: str = "boot-1"
+    sequence: int = 0
+    generation: int = 0
+    processes: dict[str, Process] = field(default_factory=dict)
+
+    def take(self, spec: NodeSpec) -> None:
+        if spec.generation <= self.generation:
+            return
+        self.generation = spec.generation
+        listed = {worker.worker_id: worker for worker in spec.workers}
+        for worker_id in [each for each in self.processes if each not in listed]:
+            del self.processes[worker_id]
+        for worker_id, worker in listed.items():
+            process = self.processes.setdefault(worker_id, Process(worker))
+            self._follow(process, worker)
+
+    @staticmethod
+    def _follow(process: Process, worker: WorkerSpec) -> None:
+        if worker.restart > process.spec.restart:
+            process.phase, process.attempts, process.reason = WorkerPhase.STARTING, 1, ""
+        process.spec = worker
+        if worker.desired == WorkerDesired.DRAIN and process.phase == WorkerPhase.READY:
+            process.phase = WorkerPhase.DRAINING
+        elif worker.desired == WorkerDesired.RUN and process.phase == WorkerPhase.DRAINING:
+            process.phase = WorkerPhase.READY
+
+    def come_up(self) -> None:
+        """Whatever starts becomes ready."""
+        for process in self.processes.values():
+            if process.phase in (WorkerPhase.STARTING, WorkerPhase.LOADING):
+                process.phase = WorkerPhase.READY
+
+    def finish_drains(self) -> None:
+        for process in self.processes.values():
+            if process.phase == WorkerPhase.DRAINING:
+                process.phase = WorkerPhase.STOPPED
+
+    def message(self) -> NodeReport:
+        self.sequence += 1
+        return NodeReport(
+            node_id=self.node_id,
+            boot_id=self.boot_id,
+            sequence=self.sequence,
+            observed_generation=self.generation,
+            hostname="host",
+            address="10.0.0.1",
+            agent_version="test",
+            devices=tuple(
+                DeviceReport(device_id=f"{self.kind}-{index}", kind=self.kind, index=index, name="slot", cores=(index,))
+                for index in range(self.slots)
+            ),
+            workers=tuple(process.report() for process in self.processes.values()),
+            cpu_cores=self.slots,
+            memory_total=8 << 30,
+            memory_used=1 << 30,
+        )
+
+
+Capture = Callable[..., AbstractContextManager[Any]]
+
+
+class World:
+    """Nodes by name, one deployment called "m", and everything that was sent."""
+
+    def __init__(self, now: Clock, outbox: Outbox, capture: Capture | None) -> None:
+        self.now = now
+        self.outbox = outbox
+        self.agents: dict[str, Agent] = {}
+        self.specs: list[NodeSpec] = []
+        self.reconciles = 0
+        self.unreachable: set[str] = set()
+        self._capture = capture
+        Model.objects.create(name="tiny", path="/models/tiny", created_at=now())
+
+    # -- the fleet
+
+    def node(self, name: str = "a", slots: int = 4, kind: DeviceKind = DeviceKind.CPU) -> Agent:
+        node = Node.objects.create(name=name, hostname=name, address="10.0.0.1", joined_at=self.now())
+        agent = Agent(node_id=str(node.pk), slots=slots, kind=kind)
+        self.agents[name] = agent
+        self.report(name)
+        return agent
+
+    def report(self, *only: str) -> None:
+        """Nodes report, and everything that follows from it happens."""
+        self.now.advance(1)
+        for name in only or tuple(self.agents):
+            with self.committing():
+                tasks.record_node_report(codec.encode_text(self.agents[name].message()))
+        self.settle()
+
+    def come_up(self) -> None:
+        for agent in self.agents.values():
+            agent.come_up()
+        self.report()
+
+    def finish_drains(self) -> None:
+        for agent in self.agents.values():
+            agent.finish_drains()
+        self.report()
+
+    def lose(self, name: str) -> None:
+        """No report and no spec passes until `find`."""
+        self.unreachable.add(name)
+        Node.objects.filter(name=name).update(phase=NodePhase.LOST)
+        self.sweep()
+
+    def find(self, name: str) -> None:
+        self.unreachable.discard(name)
+        self.report(name)
+        self.sweep()
+
+    # -- what operators do
+
+    def deploy(self, *, prefill: int = 0, decode: int = 0, unified: int = 0, name: str = "m", **more: Any) -> Operation:
+        self.now.advance(1)
+        counts = {Role.PREFILL: prefill, Role.DECODE: decode, Role.UNIFIED: unified}
+        with self.committing():
+            _, operation = services.deployment_create(
+                name=name, model="tiny", counts=counts, requested_by=OPERATOR, **more
+            )
+        self.settle()
+        return operation
+
+    def resize(self, role: str, replicas: int, *, generation: int | None = None) -> Resized:
+        self.now.advance(1)
+        pool = self.pool(role)
+        with self.committing():
+            resized = services.pool_resize(
+                pool_id=pool.pk,
+                generation=pool.generation if generation is None else generation,
+                replicas=replicas,
+                requested_by=OPERATOR,
+            )
+        self.settle()
+        return resized
+
+    def delete(self, name: str = "m") -> Operation:
+        with self.committing():
+            operation = services.deployment_delete(name=name, requested_by=OPERATOR)
+        self.settle()
+        return operation
+
+    # -- Celery, at once
+
+    def settle(self) -> None:
+        """Run every task that was sent, and those that they send, until there are none."""
+        for _ in range(50):
+            if not self.outbox.tasks:
+                return
+            sent, self.outbox.tasks[:] = list(self.outbox.tasks), []
+            for task, arguments, _queue in sent:
+                self._run(task, *arguments)
+        raise AssertionError("tasks send each other without end")
+
+    def _run(self, task: str, argument: Any) -> None:
+        if task == names.TASK_RECONCILE_POOL:
+            self.reconciles += 1
+            with self.committing():
+                tasks.reconcile_pool(argument)
+        elif task == names.TASK_APPLY_NODE_SPEC:
+            spec = codec.decode(argument, NodeSpec)
+            self.specs.append(spec)
+            for name, agent in self.agents.items():
+                if agent.node_id == spec.node_id and name not in self.unreachable:
+                    agent.take(spec)
+
+    def sweep(self) -> None:
+        with self.committing():
+            tasks.sweep()
+        self.settle()
+
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        if self._capture is None:
+            yield
+        else:
+            with self._capture(execute=True):
+                yield
+
+    # -- looking
+
+    def deployment(self) -> Deployment:
+        return Deployment.objects.get(name="m")
+
+    def pool(self, role: str) -> Pool:
+        return Pool.objects.get(deployment__name="m", role=role)
+
+    def worker(self, name: str) -> Worker:
+        return Worker.objects.get(name=name)
+
+    def process(self, name: str) -> Process:
+        """The process of a worker, wherever it runs."""
+        worker_id = str(self.worker(name).pk)
+        return next(agent.processes[worker_id] for agent in self.agents.values() if worker_id in agent.processes)
+
+    def phases(self) -> dict[str, str]:
+        return {worker.name: worker.phase for worker in Worker.objects.order_by("name")}
+
+    def wanted(self) -> dict[str, str]:
+        return {worker.name: worker.desired for worker in Worker.objects.order_by("name")}
+
+    def operation(self, operation: Operation) -> Operation:
+        return Operation.objects.get(pk=operation.pk)
+
+    def steps(self, operation: Operation) -> list[str]:
+        return list(operation.steps.values_list("text", flat=True))
+
+    def free_devices(self) -> int:
+        return Device.objects.filter(missing=False, allocation=None).count()
+
+    def allocations(self) -> set[tuple[int, UUID]]:
+        return set(Allocation.objects.values_list("device_id", "worker_id"))
