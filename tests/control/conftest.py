@@ -1,4 +1,4 @@
-"""What the control plane's tests share: an operator, a settable clock, a Redis server of their own, and what was sent."""
+"""What the control plane's tests share: an operator, a settable clock, a Redis server, and what was sent."""
 
 from __future__ import annotations
 

@@ -24,6 +24,9 @@ log = structlog.get_logger()
 
 _STEP_TEXT_MAX = 300
 
+#: More than the processes that may change one target at the same moment.
+_ATTEMPTS = 8
+
 
 @transaction.atomic
 def operation_start(
@@ -53,23 +56,29 @@ def operation_start(
         after=after,
         started_at=clock.now(),
     )
-    _supersede_running(operation)
-    try:
-        with transaction.atomic():
-            operation.save(force_insert=True)
-    except IntegrityError:
-        # Another process started one on this target between the two statements; ours came later.
-        _supersede_running(operation)
-        operation.save(force_insert=True)
+    _take_over(operation)
     log.info("operation started", operation=str(operation.pk), title=title, requested_by=requested_by)
     _announce(operation)
     return operation
 
 
-def _supersede_running(operation: Operation) -> None:
-    running = selectors.operation_running(target_kind=operation.target_kind, target_id=operation.target_id)
-    if running is not None:
-        operation_finish(running, OperationState.SUPERSEDED, f"{operation.title} took over.")
+def _take_over(operation: Operation) -> None:
+    """Store `operation` as the one that runs on its target.
+
+    The database lets one run per target. Where another process stores its own between our two statements, that one came
+    first and ours supersedes it in turn.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        running = selectors.operation_running(target_kind=operation.target_kind, target_id=operation.target_id)
+        if running is not None:
+            operation_finish(running, OperationState.SUPERSEDED, f"{operation.title} took over.")
+        try:
+            with transaction.atomic():
+                operation.save(force_insert=True)
+            return
+        except IntegrityError:
+            if attempt == _ATTEMPTS:
+                raise
 
 
 @transaction.atomic
