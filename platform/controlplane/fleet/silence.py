@@ -10,11 +10,16 @@ def watching_since(*, since: datetime, swept_at: datetime, now: datetime, limit:
 
     A gap between two sweeps means that the control plane was paused, or that it or the nodes could not reach Redis. A
     gap of more than half the limit begins a new watch: nodes then get the whole limit to be heard again, instead of
-    being taken for lost all at once (F12). Half, since they need a moment more than we to reconnect.
+    being taken for lost all at once (F12). Half, since they need a moment more than we to reconnect. A clock that went
+    back begins a new watch too.
     """
-    return now if now - swept_at > limit / 2 else since
+    return since if timedelta(0) <= now - swept_at <= limit / 2 else now
 
 
 def is_silent(*, last_heard: datetime, since: datetime, now: datetime, limit: timedelta) -> bool:
-    """Whether nothing was heard for longer than `limit` while somebody was listening."""
-    return now - max(last_heard, since) > limit
+    """Whether nothing was heard for longer than `limit` while somebody was listening.
+
+    A time that lies ahead was read before our clock went back and says nothing any more.
+    """
+    heard = since if last_heard > now else max(last_heard, since)
+    return now - heard > limit

@@ -35,17 +35,27 @@ def test_a_gap_of_more_than_half_the_limit_begins_a_new_watch() -> None:
     assert watching_since(since=at(-100), swept_at=at(0), now=at(10.5), limit=LIMIT) == at(10.5)
 
 
+def test_a_clock_that_went_back_begins_a_new_watch() -> None:
+    assert watching_since(since=at(-100), swept_at=at(0), now=at(-600), limit=LIMIT) == at(-600)
+
+
+def test_a_node_heard_before_the_clock_went_back_is_not_taken_as_heard_for_ever() -> None:
+    assert not is_silent(last_heard=at(600), since=at(0), now=at(20), limit=LIMIT)
+    assert is_silent(last_heard=at(600), since=at(0), now=at(21), limit=LIMIT)
+
+
 @given(
-    gaps=st.lists(st.floats(min_value=0.1, max_value=300), min_size=1, max_size=30),
+    gaps=st.lists(st.floats(min_value=-900, max_value=900), min_size=1, max_size=30),
     reconnect=st.floats(min_value=0, max_value=9),
 )
 def test_a_node_that_reports_whenever_it_can_is_never_lost(gaps: list[float], reconnect: float) -> None:
-    """Whatever the pauses between sweeps: a node that is heard within `reconnect` of our own return stays."""
-    now, since = 0.0, 0.0
+    """Whatever the pauses between sweeps and the jumps of our clock: it needs `reconnect` to be heard after each."""
+    swept_at, since = at(0), at(0)
+    heard_at = swept_at
     for gap in gaps:
-        # While we were away for `gap` we heard nothing; the node is heard again `reconnect` after our return.
-        swept_at, now = now, now + gap
-        since_at = watching_since(since=at(since), swept_at=at(swept_at), now=at(now), limit=LIMIT)
-        since = (since_at - NOON).total_seconds()
-        assert not is_silent(last_heard=at(swept_at), since=since_at, now=at(now + reconnect), limit=LIMIT)
-        now += reconnect
+        now = swept_at + timedelta(seconds=gap)
+        for moment in (now, now + timedelta(seconds=reconnect)):
+            since = watching_since(since=since, swept_at=swept_at, now=moment, limit=LIMIT)
+            assert not is_silent(last_heard=heard_at, since=since, now=moment, limit=LIMIT)
+            swept_at = moment
+        heard_at = swept_at
