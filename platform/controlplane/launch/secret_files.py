@@ -11,7 +11,7 @@ def ensure_secret(path: Path, nbytes: int = 32) -> str:
     """The secret kept in `path`; made of `nbytes` random bytes when there is none yet."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
-        write_private(path, secrets.token_urlsafe(nbytes))
+        write_private(path, secrets.token_hex(nbytes))
     return path.read_text().strip()
 
 

