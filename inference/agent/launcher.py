@@ -78,7 +78,7 @@ class Launcher:
             command = self._engines.command(request)
             self._state.save_worker_spec(spec)
             request.announce_file.unlink(missing_ok=True)
-            process = self._start(command.argv, {**self._environment, **command.env}, spec)
+            process = self._start(command.argv, {**self._environment, **command.env}, worker_id)
         except UnknownEngine as error:
             raise LaunchFailed(str(error), fatal=True) from error
         except OSError as error:
@@ -118,8 +118,8 @@ class Launcher:
     def forget(self, worker_id: str) -> None:
         self._state.forget(worker_id)
 
-    def _start(self, argv: tuple[str, ...], environment: Mapping[str, str], spec: WorkerSpec) -> WorkerProcess:
-        with worker_log.open_fresh(self._state.log_file(spec.worker_id)) as output:
+    def _start(self, argv: tuple[str, ...], environment: Mapping[str, str], worker_id: str) -> WorkerProcess:
+        with worker_log.open_fresh(self._state.log_file(worker_id)) as output:
             popen = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
@@ -128,7 +128,6 @@ class Launcher:
                 start_new_session=True,
                 env={**environment, MARKER: str(self._state.root), "PYTHONUNBUFFERED": "1"},
             )
-        _pin(popen.pid, spec)
         return WorkerProcess.child(popen)
 
     def _kill_strays(self, known: set[int]) -> None:
@@ -148,13 +147,3 @@ class Launcher:
 def passed_on(environment: Mapping[str, str]) -> dict[str, str]:
     """The part of the agent's environment that workers may see."""
     return {name: value for name, value in environment.items() if name in _PASSED or name.startswith(_PASSED_PREFIXES)}
-
-
-def _pin(pid: int, spec: WorkerSpec) -> None:
-    cores = sorted({core for device in spec.devices for core in device.cores})
-    if not cores:
-        return
-    try:
-        os.sched_setaffinity(pid, cores)
-    except OSError as error:
-        log.warning("worker is not pinned to its cores", worker_id=spec.worker_id, cores=cores, error=str(error))

@@ -52,9 +52,7 @@ class Exit:
             return "ended (started by an earlier agent, so its exit code is not known)"
         if self.code >= 0:
             return f"exited with code {self.code}"
-        name = signal.Signals(-self.code).name
-        hint = ", often sent by the kernel when memory runs out" if name == "SIGKILL" else ""
-        return f"was ended by {name}{hint}"
+        return f"was ended by {signal.Signals(-self.code).name}"
 
 
 class WorkerProcess:

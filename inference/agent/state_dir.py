@@ -72,7 +72,8 @@ class StateDir:
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
         self._workers = self.root / "workers"
-        self._workers.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._workers.mkdir(mode=0o700, exist_ok=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

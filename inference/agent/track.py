@@ -21,6 +21,9 @@ from inference.contracts.specs import WorkerSpec
 from inference.contracts.states import WorkerDesired, WorkerPhase
 from inference.contracts.worker import ProcessAnnouncement
 
+#: Characters of a cause that are kept: engines put whole tracebacks into one line.
+LONGEST_REASON = 500
+
 
 @dataclass(slots=True)
 class Ending:
@@ -129,14 +132,10 @@ class Track:
 
     def press(self, now: float) -> None:
         """Kill a process that was told to exit and is past its deadline."""
-        if (
-            self.process is not None
-            and self.ending is not None
-            and not self.ending.killed
-            and now >= self.ending.kill_at
-        ):
+        ending = self.ending
+        if self.process is not None and ending is not None and not ending.killed and now >= ending.kill_at:
             self.process.kill()
-            self.ending.killed = True
+            ending.killed = True
 
     def ended(self, how: Exit, last_line: str, now: float, settings: Settings) -> None:
         """The process is gone. Asked for: that is the end of it. Otherwise it is started again later, or given up."""
@@ -148,13 +147,15 @@ class Track:
         if ending is not None and not ending.broken:
             self.reason, self.attempts = ending.reason, 0
         else:
-            cause = ending.reason if ending else f"{how}: {(status and status.failure) or last_line}".rstrip(": ")
-            self.gave_out(cause, now, settings, fatal=how.fatal or bool(status and status.failure and status.fatal))
+            told = status.failure if status is not None else None
+            hopeless = how.fatal or (status is not None and told is not None and status.fatal)
+            cause = ending.reason if ending else f"{how}: {told or last_line}".rstrip(": ")
+            self.gave_out(cause, now, settings, fatal=hopeless)
         self.health = Health(launched=now)
 
     def gave_out(self, cause: str, now: float, settings: Settings, *, fatal: bool) -> None:
         """A start or a run has failed: back off exponentially, or give up when it is hopeless or was tried enough."""
-        self.reason = cause
+        cause = cause[:LONGEST_REASON]
         if fatal:
             self.failed = f"{cause} (a restart can't mend this)"
         elif self.attempts >= settings.max_attempts:
@@ -168,6 +169,8 @@ class Track:
         self.attempts, self.failed, self.next_start, self.restart = 0, None, None, restart
 
     def _reason_now(self, phase: WorkerPhase) -> str:
+        if phase is WorkerPhase.LOADING and self.health.status is not None:
+            return "loads its model"
         if phase is not WorkerPhase.READY:
             return self.reason
         return f"has missed {self.health.misses} probes: {self.health.last_miss}" if self.health.misses else ""

@@ -32,7 +32,6 @@ class Stub:
         self.folder = folder
         self.words = spec.model_path.split(";")
         self.draining = False
-        self.orders: list[str] = []
 
     def is_now(self, state: str) -> bool:
         return state in self.words or (self.folder / state).exists()
@@ -103,15 +102,15 @@ def main() -> None:
     options = parser.parse_args()
     spec = decode(options.spec.read_bytes(), WorkerSpec)
     stub = Stub(spec, options.spec.parent)
-    print(f"stub {spec.worker_id} incarnation {spec.incarnation} starts", flush=True)
+    say(f"stub {spec.worker_id} incarnation {spec.incarnation} starts")
     if "deaf" in stub.words:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "fatal" in stub.words:
-        print("no such model: /nowhere")
+        say("no such model: /nowhere")
         sys.exit(3)
     for word in stub.words:
         if word == "oom" or (word.startswith("oom-times=") and _starts(stub.folder) <= int(word.split("=")[1])):
-            print("\x1b[31mRuntimeError: out of memory\x1b[0m")
+            say("\x1b[31mRuntimeError: out of memory\x1b[0m")
             sys.exit(1)
     if "child" in stub.words:
         child = subprocess.Popen(["sleep", "600"])
@@ -133,6 +132,11 @@ def main() -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     while True:
         signal.pause()
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def _starts(folder: Path) -> int:

@@ -233,7 +233,9 @@ def test_actions_are_safe_in_their_order_whatever_the_specs(sequence: list[NodeS
 
 
 @given(st.lists(specs, min_size=1, max_size=3), worlds)
-def test_a_world_that_obeys_becomes_what_the_last_spec_wants(sequence: list[NodeSpec], found: list[ProcessView]) -> None:
+def test_a_world_that_obeys_becomes_what_the_last_spec_wants(
+    sequence: list[NodeSpec], found: list[ProcessView]
+) -> None:
     world = {present.worker_id: replace(present, failed=False) for present in found}
     for spec in [*sequence, *[sequence[-1]] * 6]:
         for action in diff(spec, list(world.values()), NOW):

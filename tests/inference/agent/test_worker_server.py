@@ -1,0 +1,92 @@
+"""The agent against the real worker server: around a stub engine, and around the native engine with the real model."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from inference.agent.engines.command import Command, EngineRegistry, LaunchRequest
+from inference.agent.engines.native import native_command
+from inference.agent.hosts import Hosts
+from inference.agent.main import PRODUCT_ENGINES
+from inference.contracts.specs import DeviceAssignment, EngineSettings
+from inference.contracts.states import Role, WorkerDesired, WorkerPhase
+from tests.inference.agent.node_under_test import ROOT, NodeUnderTest, wait_for, worker
+
+
+def stub_server_command(request: LaunchRequest) -> Command:
+    native = native_command(request)
+    module = tuple("inference.testing.stub_worker" if word == "inference.worker" else word for word in native.argv)
+    return Command(argv=module, env={**native.env, "PYTHONPATH": str(ROOT)})
+
+
+def test_the_worker_server_becomes_ready_and_is_drained(tmp_path: Path) -> None:
+    with NodeUnderTest(tmp_path, EngineRegistry({"stub": stub_server_command}), probe_failures=100) as node:
+        node.want(worker("w1", "stub", engine="stub"))
+        ready = node.wait("w1", WorkerPhase.READY, within_s=60)
+        assert ready.http is not None
+        assert ready.transfer is not None
+        assert ready.load is not None
+        node.want(worker("w1", "stub", engine="stub", desired=WorkerDesired.DRAIN))
+        drained = node.wait("w1", WorkerPhase.STOPPED)
+        assert drained.reason == "is drained: nothing runs, waits or is handed over"
+
+
+def test_a_wrong_model_path_is_told_by_the_worker_and_not_tried_again(tmp_path: Path) -> None:
+    with NodeUnderTest(tmp_path, EngineRegistry({"stub": stub_server_command}), probe_failures=100) as node:
+        node.want(worker("w1", "/no/such/model", engine="stub"))
+        failed = node.wait("w1", WorkerPhase.FAILED, within_s=60)
+        assert failed.attempts == 1
+        assert "/no/such/model" in failed.reason
+        assert failed.log_tail
+
+
+def test_a_gpu_worker_sees_its_gpus_by_uuid_and_a_cpu_worker_sees_none(tmp_path: Path) -> None:
+    def command(*devices: DeviceAssignment) -> Command:
+        return native_command(
+            LaunchRequest(
+                spec=worker("w1", devices=devices),
+                spec_file=tmp_path / "spec.json",
+                announce_file=tmp_path / "announce.json",
+                secret_file=tmp_path / "secret",
+                hosts=Hosts(advertised="10.0.0.5", bind="0.0.0.0"),  # noqa: S104
+            )
+        )
+
+    gpus = command(
+        DeviceAssignment(device_id="gpu-aa", kind="gpu", index=3),
+        DeviceAssignment(device_id="gpu-bb", kind="gpu", index=0),
+    )
+    assert gpus.env["CUDA_VISIBLE_DEVICES"] == "GPU-aa,GPU-bb"
+    assert gpus.env["TANDEM_WORKER_ADVERTISED_HOST"] == "10.0.0.5"
+    assert gpus.argv[:3] == (sys.executable, "-m", "inference.worker")
+    assert command(DeviceAssignment(device_id="cpu-0", kind="cpu", index=0)).env["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_the_product_offers_the_native_engine_only(tmp_path: Path) -> None:
+    with NodeUnderTest(tmp_path, PRODUCT_ENGINES) as node:
+        node.want(worker("w1", "stub", engine="stub"))
+        assert "(known: native)" in node.wait("w1", WorkerPhase.FAILED).reason
+
+
+@pytest.mark.model
+def test_the_native_engine_comes_up_under_the_agent(tmp_path: Path, default_model_dir: Path) -> None:
+    with NodeUnderTest(
+        tmp_path, PRODUCT_ENGINES, probe_timeout_s=5.0, probe_failures=100, start_deadline_s=300, stop_deadline_s=15
+    ) as node:
+        core = min(os.sched_getaffinity(0))
+        spec = worker(
+            "w1",
+            str(default_model_dir),
+            role=Role.UNIFIED,
+            devices=(DeviceAssignment(device_id="cpu-0", kind="cpu", index=0, cores=(core,)),),
+            settings=EngineSettings(kv_tokens=1024),
+        )
+        node.want(spec)
+        ready = node.wait("w1", WorkerPhase.READY, within_s=200)
+        assert ready.fingerprint
+        assert ready.kv_bytes_per_token
+        wait_for(lambda: (report := node.report("w1")) and report.load is not None)
