@@ -1,0 +1,168 @@
+"""A person logs in, chats, and resizes decode while a stream runs: the first slice, seen through a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass, field
+
+import pytest
+from openai import AsyncOpenAI
+from playwright.sync_api import Page, expect
+
+from tests.stack import MODEL, Stack
+
+pytestmark = pytest.mark.e2e
+
+READY_MS = 120_000
+LONG_PROMPT = "Tell me about this: " + "The quick brown fox jumps over the lazy dog. " * 20
+
+
+def sign_in(page: Page, stack: Stack, path: str = "/") -> None:
+    page.goto(path)
+    page.get_by_test_id("login-username").fill("admin")
+    page.get_by_test_id("login-password").fill(stack.admin_password)
+    page.get_by_test_id("login-submit").click()
+    expect(page.get_by_role("navigation", name="Main")).to_be_visible()
+
+
+def resize(page: Page, role: str, replicas: int) -> None:
+    pool = page.get_by_test_id(f"pool-{role}")
+    pool.get_by_test_id(f"replicas-{role}").fill(str(replicas))
+    pool.get_by_role("button", name=f"Resize {role}", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_test_id("resize-after")).to_have_text(str(replicas))
+    dialog.get_by_test_id("resize-confirm").click()
+    expect(dialog).to_be_hidden()
+
+
+def test_a_wrong_password_is_refused_in_words(page: Page) -> None:
+    page.goto("/")
+    page.get_by_test_id("login-username").fill("admin")
+    page.get_by_test_id("login-password").fill("not the password")
+    page.get_by_test_id("login-submit").click()
+    expect(page.get_by_role("alert")).to_contain_text("password")
+    expect(page.get_by_role("navigation", name="Main")).to_be_hidden()
+
+
+def test_an_answer_streams_in_the_playground_with_its_stages(page: Page, stack: Stack) -> None:
+    sign_in(page, stack, "/playground")
+    page.get_by_test_id("playground-input").fill(LONG_PROMPT)
+    page.get_by_test_id("playground-send").click()
+    answer = page.get_by_test_id("answer").last
+    expect(answer).to_have_attribute("data-state", "streaming")
+    expect(answer.get_by_test_id("answer-text")).not_to_be_empty()
+    expect(answer).to_have_attribute("data-state", "done", timeout=READY_MS)
+    facts = answer.get_by_test_id("answer-facts")
+    expect(facts).to_contain_text("TTFT")
+    expect(facts).to_contain_text("TPOT")
+    expect(facts).to_contain_text("prefill-1")
+    expect(facts).to_contain_text("decode-1")
+    segments = answer.get_by_test_id("waterfall-segment")
+    seconds = [float(segment.get_attribute("data-seconds") or "nan") for segment in segments.all()]
+    total = float(answer.get_by_test_id("waterfall").get_attribute("data-total") or "nan")
+    assert len(seconds) >= 3
+    assert sum(seconds) == pytest.approx(total, abs=1e-6)
+
+
+def test_stop_ends_an_answer_and_frees_its_worker(page: Page, stack: Stack) -> None:
+    sign_in(page, stack, "/playground")
+    page.get_by_test_id("playground-input").fill("Write a very long story about two riders on one bike.")
+    page.get_by_test_id("playground-send").click()
+    answer = page.get_by_test_id("answer").last
+    expect(answer.get_by_test_id("answer-text")).not_to_be_empty()
+    page.get_by_test_id("playground-stop").click()
+    expect(answer).to_have_attribute("data-state", "stopped")
+    page.get_by_role("link", name="Pools").click()
+    for role in ("prefill", "decode"):
+        expect(page.get_by_test_id(f"pool-{role}").get_by_test_id("worker-running")).to_have_text("0", timeout=20_000)
+
+
+@dataclass
+class LongStream:
+    """A streamed answer through the stock client, on a thread of its own."""
+
+    stack: Stack
+    tokens: int
+    chunks: list[str] = field(default_factory=list)
+    finish: str | None = None
+    usage: int | None = None
+    flowing: threading.Event = field(default_factory=threading.Event)
+    error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            asyncio.run(self._read())
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.flowing.set()
+
+    async def _read(self) -> None:
+        async with AsyncOpenAI(base_url=f"{self.stack.router_url}/v1", api_key=self.stack.serving_key) as client:
+            stream = await client.chat.completions.create(
+                model=MODEL,
+                messages=[{"role": "user", "content": LONG_PROMPT}],
+                max_tokens=self.tokens,
+                temperature=0,
+                stream=True,
+                stream_options={"include_usage": True},
+                extra_body={"ignore_eos": True},
+            )
+            async for chunk in stream:
+                if chunk.usage is not None:
+                    self.usage = chunk.usage.completion_tokens
+                for choice in chunk.choices:
+                    self.chunks.append(choice.delta.content or "")
+                    self.finish = choice.finish_reason or self.finish
+                if len(self.chunks) > 3:
+                    self.flowing.set()
+
+
+def test_decode_is_resized_to_two_and_back_while_a_stream_runs(page: Page, stack: Stack) -> None:
+    sign_in(page, stack, "/pools")
+    decode = page.get_by_test_id("pool-decode")
+    ready = decode.locator("[data-testid=worker-row][data-phase=ready]")
+    expect(ready).to_have_count(1)
+
+    resize(page, "decode", 2)
+    operation = page.get_by_test_id("operation").first
+    expect(operation).to_have_attribute("data-state", "succeeded", timeout=READY_MS)
+    expect(ready).to_have_count(2)
+    expect(page.locator("[data-testid=worker-row][data-phase=ready]")).to_have_count(3)
+
+    streams = [LongStream(stack, tokens=120) for _ in range(2)]
+    threads = [threading.Thread(target=stream.run) for stream in streams]
+    for thread in threads:
+        thread.start()
+    for stream in streams:
+        assert stream.flowing.wait(60)
+    resize(page, "decode", 1)
+    expect(ready).to_have_count(1, timeout=READY_MS)
+    for thread in threads:
+        thread.join(120)
+    for stream in streams:
+        assert stream.error is None
+        assert stream.finish == "length"
+        assert stream.usage == 120
+    expect(decode.get_by_test_id("worker-row")).to_have_count(1, timeout=READY_MS)
+    expect(page.get_by_test_id("operation").first).to_have_attribute("data-state", "succeeded", timeout=READY_MS)
+
+
+def test_the_overview_shows_live_latencies(page: Page, stack: Stack) -> None:
+    sign_in(page, stack)
+    expect(page.get_by_test_id("connection")).to_have_attribute("data-phase", "live")
+    stream = LongStream(stack, tokens=8)
+    stream.run()
+    assert stream.error is None
+    expect(page.get_by_role("img", name="TTFT")).to_contain_text("", timeout=10_000)
+    expect(page.get_by_role("img", name="TTFT: p50")).to_be_visible(timeout=15_000)
+
+
+def test_the_fleet_shows_this_machine_and_who_holds_its_devices(page: Page, stack: Stack) -> None:
+    sign_in(page, stack, "/fleet")
+    node = page.get_by_test_id("node")
+    expect(node).to_have_count(1)
+    expect(node).to_contain_text("local")
+    expect(node.locator("[data-testid=device][data-free]")).not_to_have_count(0)
+    expect(node).to_contain_text("prefill-1")
