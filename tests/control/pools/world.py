@@ -134,7 +134,7 @@ class World:
         self.agents: dict[str, Agent] = {}
         self.specs: list[NodeSpec] = []
         self.reconciles = 0
-        self.unreachable: set[str] = set()
+        self.unreachable: dict[str, list[NodeSpec]] = {}
         self._capture = capture
         Model.objects.create(name="tiny", path="/models/tiny", created_at=now())
 
@@ -166,15 +166,17 @@ class World:
         self.report()
 
     def lose(self, name: str) -> None:
-        """No report and no spec passes until `find`."""
-        self.unreachable.add(name)
+        """No report passes until `find`, and specs wait in the node's queue."""
+        self.unreachable[name] = []
         Node.objects.filter(name=name).update(phase=NodePhase.LOST)
         self.sweep()
 
     def find(self, name: str) -> None:
-        self.unreachable.discard(name)
+        """The agent reports what it has, and then takes what waited for it."""
         self.report(name)
-        self.sweep()
+        for spec in self.unreachable.pop(name):
+            self.agents[name].take(spec)
+        self.report(name)
 
     # -- what operators do
 
@@ -228,8 +230,8 @@ class World:
             spec = codec.decode(argument, NodeSpec)
             self.specs.append(spec)
             for name, agent in self.agents.items():
-                if agent.node_id == spec.node_id and name not in self.unreachable:
-                    agent.take(spec)
+                if agent.node_id == spec.node_id:
+                    self.unreachable[name].append(spec) if name in self.unreachable else agent.take(spec)
 
     def sweep(self) -> None:
         with self.committing():

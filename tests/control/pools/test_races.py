@@ -1,0 +1,118 @@
+"""Claims about things that happen at the same moment, each over its own database connection."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from controlplane.catalog.models import Model
+from controlplane.core.errors import StaleGeneration
+from controlplane.operations.models import Operation
+from controlplane.pools import services, tasks
+from controlplane.pools.apply import PlanOutdated, apply
+from controlplane.pools.models import Allocation, Deployment, Pool, Worker
+from controlplane.pools.plan import Move, Plan
+from controlplane.pools.reconcile import deployment_reconcile
+from controlplane.pools.services import Resized
+from inference.contracts import codec
+from inference.contracts.states import OperationKind, OperationState, Role
+from tests.control.conftest import OPERATOR
+from tests.control.pools.world import World
+from tests.control.races import at_once
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+
+
+def test_of_two_resizes_that_saw_the_same_generation_exactly_one_wins(committed_world: World) -> None:
+    world = committed_world
+    world.node("a", slots=8)
+    world.deploy(prefill=1, decode=1)
+    pool = world.pool("decode")
+
+    def resize(replicas: int) -> Resized:
+        return services.pool_resize(
+            pool_id=pool.pk, generation=pool.generation, replicas=replicas, requested_by=OPERATOR
+        )
+
+    answers = at_once(partial(resize, 2), partial(resize, 3))
+
+    won = [answer for answer in answers if isinstance(answer, Resized)]
+    lost = [answer for answer in answers if isinstance(answer, StaleGeneration)]
+    assert (len(won), len(lost)) == (1, 1), answers
+    pool = world.pool("decode")
+    assert (pool.generation, pool.replicas) == (2, won[0].pool.replicas)
+    assert lost[0].current == {"generation": 2, "replicas": pool.replicas}
+    running = Operation.objects.filter(kind=OperationKind.RESIZE, state=OperationState.RUNNING)
+    assert [operation.after for operation in running] == [f"{pool.replicas} workers"]
+
+
+def test_reconciles_of_one_deployment_at_once_start_each_worker_once(committed_world: World) -> None:
+    world = committed_world
+    world.node("a", slots=8)
+    deployment = _deployment_without_workers(world, "m", decode=3)
+
+    made = at_once(*[partial(deployment_reconcile, deployment.pk)] * 3)
+
+    assert sorted(len(plan.start) for plan in made if isinstance(plan, Plan)) == [0, 0, 4], made
+    assert Worker.objects.count() == Allocation.objects.count() == 4
+    assert sorted(Worker.objects.values_list("name", flat=True)) == ["decode-1", "decode-2", "decode-3", "prefill-1"]
+
+
+def test_reconciles_of_two_deployments_at_once_never_give_a_device_twice(committed_world: World) -> None:
+    world = committed_world
+    world.node("a", slots=3)
+    world.node("b", slots=2)
+    deployments = [_deployment_without_workers(world, name, decode=3) for name in ("m", "n")]
+
+    made = at_once(*[partial(deployment_reconcile, deployment.pk) for deployment in deployments for _ in range(2)])
+
+    assert all(isinstance(plan, Plan) for plan in made), made
+    holders = Counter(Allocation.objects.values_list("device_id", flat=True))
+    assert len(holders) == 5
+    assert set(holders.values()) == {1}
+    assert Worker.objects.count() == 5
+    short = {pool.deployment_id for pool in Pool.objects.exclude(refusals="")}
+    assert short, "somebody was told that the fleet is full"
+
+
+def test_reports_and_reconciles_at_once_end_in_what_both_say(committed_world: World) -> None:
+    world = committed_world
+    agent = world.node("a", slots=8)
+    world.deploy(prefill=1, decode=1)
+    agent.come_up()
+    messages = [codec.encode_text(agent.message()) for _ in range(4)]
+    deployment = world.deployment()
+
+    answers = at_once(
+        *[partial(tasks.record_node_report, message) for message in messages],
+        *[partial(deployment_reconcile, deployment.pk)] * 2,
+    )
+
+    assert not [answer for answer in answers if isinstance(answer, Exception)], answers
+    assert world.phases() == {"prefill-1": "ready", "decode-1": "ready"}
+
+
+def test_a_plan_made_from_an_older_state_writes_nothing(committed_world: World) -> None:
+    world = committed_world
+    world.node("a", slots=8)
+    world.deploy(prefill=1, decode=2)
+    world.come_up()
+    first, second = world.worker("decode-1"), world.worker("decode-2")
+    Worker.objects.filter(pk=second.pk).update(desired="stop")
+    outdated = Plan(drain=(Move(str(first.pk), "test"), Move(str(second.pk), "test")))
+
+    with pytest.raises(PlanOutdated, match="decode-2"):
+        apply(world.deployment(), outdated)
+
+    assert world.worker("decode-1").desired == "run"
+    assert world.outbox.tasks == []
+
+
+def _deployment_without_workers(world: World, name: str, *, decode: int) -> Deployment:
+    """As it is between the operator's request and the first reconcile. Its capacity is not checked."""
+    deployment = Deployment.objects.create(name=name, model=Model.objects.get(), created_at=world.now())
+    Pool.objects.create(deployment=deployment, role=Role.PREFILL, replicas=1)
+    Pool.objects.create(deployment=deployment, role=Role.DECODE, replicas=decode)
+    return deployment
