@@ -59,11 +59,11 @@ class Link:
 
         Raises:
             LinkClosed: the peer closed the connection.
-            TandemError: the bytes are no frame, of another version, or too big.
+            TandemError: the bytes are no frame, damaged, of another version, or too big.
         """
-        header_bytes, payload_bytes = wire.decode_preamble(await self._read(wire.PREAMBLE.size), max_payload)
-        header = wire.decode_header(await self._read(header_bytes))
-        return header, await self._read(payload_bytes)
+        preamble = wire.decode_preamble(bytes(await self._read(wire.PREAMBLE_BYTES)), max_payload)
+        header = wire.decode_header(preamble, bytes(await self._read(preamble.header_bytes)))
+        return header, await self._read(preamble.payload_bytes)
 
     async def _read(self, size: int) -> memoryview:
         if size > len(self._buffer):
@@ -76,6 +76,13 @@ class Link:
                 raise LinkClosed("the peer closed the connection")
             got += count
         return view
+
+    async def drain(self) -> None:
+        """Send no more and drop what still comes, until the peer closes. Closing with bytes unread would reset the
+        connection, and the peer might never see our last frame."""
+        self._sock.shutdown(socket.SHUT_WR)
+        while await self._loop.sock_recv_into(self._sock, self._buffer):
+            pass
 
     @property
     def quiet(self) -> bool:

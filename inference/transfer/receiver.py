@@ -108,3 +108,4 @@ class TcpReceiver:
         with contextlib.suppress(OSError):
             async with asyncio.timeout(self._limits.abort_s):
                 await link.send(wire.Refused(code=cause.code, message=cause.message))
+                await link.drain()

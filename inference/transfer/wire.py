@@ -2,7 +2,9 @@
 
 A frame is a preamble, a header (MessagePack, one of the structs below) and raw bytes:
 
-    magic "TKV\\0" | version u16 | header bytes u16 | payload bytes u32 | header | payload
+    magic "TKV\\0" | version u16 | header bytes u16 | payload bytes u32 | sum u32 | header | payload
+
+The sum is XXH32 over all before it and the header; payloads have a checksum in their header.
 
 One connection, sender on the left; every message names its ticket, so fills may interleave:
 
@@ -34,7 +36,9 @@ from inference.contracts.errors import ErrorCode, TandemError
 
 MAGIC = b"TKV\0"
 VERSION = 1
-PREAMBLE = struct.Struct("!4sHHI")
+_SIZES = struct.Struct("!4sHHI")
+_SUM = struct.Struct("!I")
+PREAMBLE_BYTES = _SIZES.size + _SUM.size
 MAX_HEADER_BYTES = 16 * 1024
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 
@@ -119,16 +123,26 @@ _decoder = msgspec.msgpack.Decoder(Header)
 def encode(header: Header, payload_bytes: int = 0) -> bytes:
     """Preamble and header of a frame whose payload of `payload_bytes` follows."""
     body = _encoder.encode(header)
-    return PREAMBLE.pack(MAGIC, VERSION, len(body), payload_bytes) + body
+    sizes = _SIZES.pack(MAGIC, VERSION, len(body), payload_bytes)
+    return sizes + _SUM.pack(_sum(sizes, body)) + body
 
 
-def decode_preamble(data: bytes | memoryview, max_payload: int = MAX_PAYLOAD_BYTES) -> tuple[int, int]:
-    """Sizes of the header and the payload that follow.
+@dataclass(frozen=True, slots=True)
+class Preamble:
+    """The first bytes of a frame: how much follows."""
+
+    raw: bytes
+    header_bytes: int
+    payload_bytes: int
+
+
+def decode_preamble(raw: bytes, max_payload: int = MAX_PAYLOAD_BYTES) -> Preamble:
+    """Read the first `PREAMBLE_BYTES` of a frame.
 
     Raises:
         TandemError: TRANSFER_FAILED for what is no frame or too big, FINGERPRINT_MISMATCH for another version.
     """
-    magic, version, header_bytes, payload_bytes = PREAMBLE.unpack(data)
+    magic, version, header_bytes, payload_bytes = _SIZES.unpack_from(raw)
     if magic != MAGIC:
         raise TandemError(ErrorCode.TRANSFER_FAILED, "the peer does not speak the KV transfer protocol")
     if version != VERSION:
@@ -141,14 +155,25 @@ def decode_preamble(data: bytes | memoryview, max_payload: int = MAX_PAYLOAD_BYT
             ErrorCode.TRANSFER_FAILED,
             f"a frame of {header_bytes} + {payload_bytes} bytes; {MAX_HEADER_BYTES} + {max_payload} are allowed",
         )
-    return header_bytes, payload_bytes
+    return Preamble(raw, header_bytes, payload_bytes)
 
 
-def decode_header(data: bytes | memoryview) -> Header:
+def decode_header(preamble: Preamble, body: bytes) -> Header:
+    """Read the header that follows `preamble`.
+
+    Raises:
+        TandemError: CHECKSUM_MISMATCH when preamble or header was damaged, TRANSFER_FAILED when it is no header.
+    """
+    if _SUM.unpack_from(preamble.raw, _SIZES.size) != (_sum(preamble.raw[: _SIZES.size], body),):
+        raise TandemError(ErrorCode.CHECKSUM_MISMATCH, "a header was damaged on its way")
     try:
-        return _decoder.decode(data)
+        return _decoder.decode(body)
     except msgspec.MsgspecError as error:
         raise TandemError(ErrorCode.TRANSFER_FAILED, f"unreadable KV transfer header: {error}") from error
+
+
+def _sum(sizes: bytes, body: bytes) -> int:
+    return xxhash.xxh32_intdigest(sizes + body)
 
 
 def error_of(code: str, message: str) -> TandemError:

@@ -77,7 +77,12 @@ class Worker:
         except Exception as error:
             self.state.start_failure = describe(error)
             self.state.fatal = isinstance(error, TandemError) and error.code is ErrorCode.INVALID_REQUEST
-            log.error("engine did not start", fatal=self.state.fatal, reason=self.state.start_failure, exc_info=not self.state.fatal)
+            log.error(
+                "engine did not start",
+                fatal=self.state.fatal,
+                reason=self.state.start_failure,
+                exc_info=not self.state.fatal,
+            )
             return False
         self._spawn(self._expire_tickets())
         self._spawn(self.recorder.run())
