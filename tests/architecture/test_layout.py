@@ -65,7 +65,8 @@ def test_task_modules_only_translate() -> None:
 )
 def test_process_does_not_load(module: str, absent: list[str]) -> None:
     code = f"import sys, {module}; print([name for name in {absent!r} if name in sys.modules])"
-    environment = {"PYTHONPATH": f"{ROOT / 'platform'}:{ROOT}", "PATH": "/usr/bin:/bin"}
+    paths = {"PYTHONPATH": f"{ROOT / 'platform'}:{ROOT}", "PATH": "/usr/bin:/bin"}
+    environment = {**paths, "TANDEM_SECRET_KEY": "tests", "TANDEM_CLUSTER_SECRET": "tests"}
     printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=environment
     ).stdout
