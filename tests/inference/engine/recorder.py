@@ -37,6 +37,9 @@ class Recorder:
         self.error = error
         self._done.set()
 
+    def end(self) -> None:
+        self._done.set()
+
     def wait(self) -> Recorder:
         assert self._done.wait(DEADLINE_S), "the request did not end"
         return self
@@ -74,27 +77,37 @@ def answer(engine: Engine, prompt: Sequence[int], sampling: Sampling) -> Recorde
 def hand_over(
     prefill: Engine, decode: Engine, prompt: Sequence[int], sampling: Sampling, layers_at_once: int = 1
 ) -> Recorder:
-    """The same request by two engines: KV is copied chunk by chunk and layer by layer; tokens of both as one."""
+    """The same request by two engines; the tokens of both as one."""
+    handle, sink = start_hand_over(prefill, decode, prompt, sampling, layers_at_once)
+    try:
+        sink.wait()
+    finally:
+        decode.release(handle)
+    assert sink.error is None, sink.error
+    return sink
+
+
+def start_hand_over(
+    prefill: Engine, decode: Engine, prompt: Sequence[int], sampling: Sampling, layers_at_once: int = 1
+) -> tuple[KVHandle, Recorder]:
+    """Read the prompt in `prefill`, copy its KV chunk by chunk and layer by layer, and go on in `decode`."""
     source, target = prefill.reserve(len(prompt)), decode.reserve(len(prompt) + sampling.max_tokens)
-    first = Recorder(ends_with_prefill=True)
-    rest = Recorder()
+    first, rest = Recorder(ends_with_prefill=True), Recorder()
     try:
         prefill.prefill(source, list(prompt), sampling, first, report_progress=True)
         first.wait()
         assert first.error is None, first.error
         assert [chunk.done for chunk in first.chunks] == [False] * (len(first.chunks) - 1) + [True]
-        if first.tokens[-1].finish is None:
-            for chunk in first.chunks:
-                for begin in range(0, prefill.info.layers, layers_at_once):
-                    layers = range(begin, min(begin + layers_at_once, prefill.info.layers))
-                    kv = prefill.export_kv(source, layers, chunk.start, chunk.end)
-                    decode.import_kv(target, layers, chunk.start, chunk.end, kv)
-            prefill.release(source)
-            decode.resume(target, list(prompt), first.ids[0], sampling, rest)
-            rest.wait()
-            assert rest.error is None, rest.error
+        rest.tokens += first.tokens
+        if first.tokens[0].finish is not None:
+            rest.end()
+            return target, rest
+        for chunk in first.chunks:
+            for begin in range(0, prefill.info.layers, layers_at_once):
+                layers = range(begin, min(begin + layers_at_once, prefill.info.layers))
+                kv = prefill.export_kv(source, layers, chunk.start, chunk.end)
+                decode.import_kv(target, layers, chunk.start, chunk.end, kv)
     finally:
         prefill.release(source)
-        decode.release(target)
-    rest.tokens = first.tokens + rest.tokens
-    return rest
+    decode.resume(target, list(prompt), first.ids[0], sampling, rest)
+    return target, rest
