@@ -170,8 +170,10 @@ class NodeStep(bootsteps.StartStopStep):
     node: ClassVar[Node]
 
     def start(self, worker: Any) -> None:
-        # Celery's own handler restarts the program by its path, which a module run with -m does not survive.
+        # Celery's own handler of SIGHUP restarts the program by its path, which a module run with -m does not survive;
+        # that of SIGINT ends with a failure, though Ctrl-C is an ordinary way to stop an agent.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.getsignal(signal.SIGTERM))
         self.node.start()
 
     def stop(self, worker: Any) -> None:

@@ -261,7 +261,8 @@ class Supervisor:
             case ActionKind.START:
                 self._start(track, specs[action.worker_id], now)
             case ActionKind.STOP:
-                track.stop(action.reason, kill_at=now + self._settings.stop_deadline_s)
+                reason = "its agent is stopping" if self._closing else action.reason
+                track.stop(reason, kill_at=now + self._settings.stop_deadline_s)
             case ActionKind.KILL:
                 track.kill(action.reason, now)
             case ActionKind.ADOPT:

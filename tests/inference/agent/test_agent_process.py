@@ -111,6 +111,15 @@ def test_f13_f10_a_killed_agent_leaves_workers_and_the_next_adopts_stops_or_repl
         assert processes_of(agent.state.root) == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
+def test_ctrl_c_and_quit_stop_the_workers_too(tmp_path: Path, broker: ValkeyServer, number: signal.Signals) -> None:
+    with AgentUnderTest(tmp_path, broker) as agent:
+        agent.want(worker("w1"))
+        agent.wait("w1", WorkerPhase.READY)
+        assert agent.signal(number) == 0
+        assert processes_of(agent.state.root) == []
+
+
 def test_workers_outlive_an_agent_that_is_told_to_leave_them(tmp_path: Path, broker: ValkeyServer) -> None:
     with AgentUnderTest(tmp_path, broker, TANDEM_AGENT_ON_STOP="leave") as agent:
         agent.want(worker("w1"))

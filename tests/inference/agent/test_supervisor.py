@@ -8,7 +8,7 @@ import pytest
 
 from inference.agent.acceptance import SpecRefused
 from inference.agent.engines.command import Command, EngineRegistry
-from inference.contracts.reports import Address
+from inference.contracts.reports import Address, WorkerReport
 from inference.contracts.specs import NodeSpec
 from inference.contracts.states import WorkerDesired, WorkerPhase
 from tests.inference.agent.node_under_test import (
@@ -255,6 +255,7 @@ def test_closing_stops_every_worker_and_reports_them_stopped(tmp_path: Path) -> 
         node.wait("w1", WorkerPhase.READY)
         node.close()
         assert {report.phase for report in node.supervisor.reports()} == {WorkerPhase.STOPPED}
+        assert node.report("w1").reason == "its agent is stopping"  # type: ignore[union-attr]
         assert processes_of(node.state.root) == []
     with NodeUnderTest(tmp_path) as node:
         node.wait("w1", WorkerPhase.READY)
@@ -310,6 +311,34 @@ def test_f13_fifty_starts_and_stops_leave_no_process_and_no_zombie(tmp_path: Pat
         children = [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE]
         assert children == []
         assert list((node.state.root / "workers").glob("*/record.json")) == []
+
+
+def test_f40_workers_started_together_have_ports_of_their_own_and_the_report_names_the_real_ones(
+    tmp_path: Path,
+) -> None:
+    names = [f"w{number}" for number in range(8)]
+    with NodeUnderTest(tmp_path) as node:
+        node.want(*(worker(name) for name in names))
+        first = {name: node.wait(name, WorkerPhase.READY, within_s=60) for name in names}
+        for report in first.values():
+            os.kill(report.pid or 0, 9)
+        again = {
+            name: wait_for(lambda name=name: _ready_anew(node.report(name), first[name]), within_s=60) for name in names
+        }
+        ports = [report.http.port for report in again.values()]
+        assert len(set(ports)) == 8
+        for report in again.values():
+            listening = {
+                connection.laddr.port
+                for connection in psutil.Process(report.pid).net_connections()
+                if connection.status == psutil.CONN_LISTEN
+            }
+            assert listening == {report.http.port}
+
+
+def _ready_anew(report: WorkerReport | None, before: WorkerReport) -> WorkerReport | None:
+    anew = report is not None and report.phase is WorkerPhase.READY and report.pid != before.pid
+    return report if anew else None
 
 
 def test_one_workers_broken_files_do_not_stop_the_others(tmp_path: Path) -> None:
