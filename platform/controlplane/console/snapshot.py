@@ -29,19 +29,18 @@ from inference.contracts.console import Snapshot, SnapshotMessage, TelemetryFram
 SHARED_S = 1.0
 
 
-async def take(hub: Hub) -> Snapshot:
-    """What is so now. While the stream can't be followed: the state of the database, position "0-0", no frames.
+def as_of(hub: Hub) -> tuple[StreamId, tuple[TelemetryFrame, ...]]:
+    """Position and frames for a snapshot whose state is read after this. While the stream can't be followed: position
+    "0-0" and no frames."""
+    return (hub.position, tuple(hub.frames)) if hub.outage is None else (BEGINNING, ())
+
+
+def read(seq: str, frames: tuple[TelemetryFrame, ...]) -> Snapshot:
+    """The state of the database now.
 
     Raises:
         django.db.Error: the database does not answer.
     """
-    known = hub.outage is None
-    position, frames = (hub.position, tuple(hub.frames)) if known else (BEGINNING, ())
-    snapshot: Snapshot = await database_sync_to_async(read)(str(position), frames)
-    return snapshot
-
-
-def read(seq: str, frames: tuple[TelemetryFrame, ...]) -> Snapshot:
     holders = device_holders()
     return Snapshot(
         seq=seq,
@@ -95,6 +94,6 @@ class SnapshotDesk:
 
     async def _make(self) -> Sent:
         epoch, begun = self._hub.epoch, time.monotonic()
-        snapshot = await take(self._hub)
-        text = codec.encode_text(SnapshotMessage(snapshot=snapshot))
-        return Sent(StreamId.parse(snapshot.seq), text, epoch, begun)
+        position, frames = as_of(self._hub)
+        snapshot = await database_sync_to_async(read)(str(position), frames)
+        return Sent(position, codec.encode_text(SnapshotMessage(snapshot=snapshot)), epoch, begun)

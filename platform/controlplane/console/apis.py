@@ -1,0 +1,45 @@
+"""REST: the snapshot, and where clients reach the serving API."""
+
+from __future__ import annotations
+
+import msgspec
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.http import HttpResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.console import snapshot
+from controlplane.console.feed import feed_of_this_loop
+from controlplane.core.api import answer
+from controlplane.core.schema import documented
+from controlplane.telemetry.stream import StreamId
+from inference.contracts import codec
+from inference.contracts.console import Snapshot, TelemetryFrame
+
+
+class PlaygroundInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """serving_url: base address of the OpenAI-compatible API, as clients reach it."""
+
+    serving_url: str
+
+
+class SnapshotApi(APIView):
+    @documented("Show everything", answers={200: Snapshot})
+    def get(self, request: Request) -> HttpResponse:
+        """What the console's socket sends first; `seq` is where its events go on (`/ws/console?after=<seq>`)."""
+        position, frames = async_to_sync(_as_of_now)()
+        return HttpResponse(codec.encode(snapshot.read(str(position), frames)), content_type="application/json")
+
+
+class PlaygroundInfoApi(APIView):
+    @documented("Show the serving address", answers={200: PlaygroundInfo})
+    def get(self, request: Request) -> Response:
+        return answer(PlaygroundInfo(serving_url=settings.PUBLIC_ROUTER_URL))
+
+
+async def _as_of_now() -> tuple[StreamId, tuple[TelemetryFrame, ...]]:
+    hub = feed_of_this_loop().hub
+    async with hub.subscribe():
+        return snapshot.as_of(hub)
