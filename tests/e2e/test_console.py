@@ -151,11 +151,10 @@ def test_decode_is_resized_to_two_and_back_while_a_stream_runs(page: Page, stack
 
 def test_the_overview_shows_live_latencies(page: Page, stack: Stack) -> None:
     sign_in(page, stack)
-    expect(page.get_by_test_id("connection")).to_have_attribute("data-phase", "live")
+    expect(page.get_by_role("banner").get_by_test_id("connection")).to_have_attribute("data-phase", "live")
     stream = LongStream(stack, tokens=8)
     stream.run()
     assert stream.error is None
-    expect(page.get_by_role("img", name="TTFT")).to_contain_text("", timeout=10_000)
     expect(page.get_by_role("img", name="TTFT: p50")).to_be_visible(timeout=15_000)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from controlplane.core import secret_file
 from controlplane.launch.layout import Layout
-from controlplane.launch.secret_files import write_private
 
 
 class NoRedisServer(Exception):
@@ -43,5 +43,5 @@ def write_config(layout: Layout, password: str) -> Path:
         'save ""',
         "daemonize no",
     ]
-    write_private(path, "\n".join(lines) + "\n")
+    secret_file.write(path, "\n".join(lines))
     return path

@@ -11,7 +11,7 @@ import pytest
 from controlplane.launch.environment import final_environment
 from controlplane.launch.layout import Layout, layout_from_environment
 from controlplane.launch.redis_server import find_binary, write_config
-from controlplane.launch.secret_files import ensure_secret, write_private
+from controlplane.launch.secret_files import ensure_secret
 
 
 @pytest.fixture
@@ -29,16 +29,6 @@ def test_a_secret_stays_what_it_was(tmp_path: Path) -> None:
     assert ensure_secret(tmp_path / "secrets" / "x") == first
     assert mode(tmp_path / "secrets" / "x") == 0o600
     assert mode(tmp_path / "secrets") == 0o700
-
-
-def test_writing_replaces_a_file_that_others_could_read(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_text("old")
-    path.chmod(0o644)
-    write_private(path, "new")
-    assert path.read_text() == "new"
-    assert mode(path) == 0o600
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_the_redis_password_is_in_a_private_file_and_the_server_binds_loopback(layout: Layout) -> None:
