@@ -15,7 +15,7 @@ class LaunchRequest:
     """What a command is built from.
 
     spec_file: holds the `WorkerSpec`. announce_file: where the process writes its `ProcessAnnouncement`.
-    secret_file: holds the cluster secret.
+    secret_file: holds the cluster secret. hosts: what to listen on, and what peers dial.
     """
 
     spec: WorkerSpec
