@@ -12,11 +12,13 @@ import redis
 
 from controlplane.core import clock
 from controlplane.core.broadcast import append
-from controlplane.telemetry import rollups, windows
+from controlplane.telemetry import windows
 from controlplane.telemetry.loop import Loop
 from controlplane.telemetry.merge import LATENCY_SPAN_S, Live
 from controlplane.telemetry.models import RollUp
+from controlplane.telemetry.rollups import RollUpWriter, delete_older_than
 from controlplane.telemetry.stream import BEGINNING, StreamId
+from controlplane.telemetry.windows import Recent
 from inference.contracts import codec, names
 from inference.contracts.console import TelemetryTick
 
@@ -74,7 +76,7 @@ class Ticker:
     def __init__(self, client: redis.Redis, close_after_s: float) -> None:
         self._client = client
         self._close_after_s = close_after_s
-        self._live = Live()
+        self._live, self._recent = Live(), Recent()
         self._shown: int | None = None
         self._position = BEGINNING
 
@@ -101,7 +103,7 @@ class Ticker:
         """Continue after the last second that a telemetry process has shown; read what the next ones need."""
         last = _last_shown(self._client)
         shown = max(last, due - CATCH_UP_S) if last is not None and last <= due else due - 1
-        self._live = Live()
+        self._live, self._recent = Live(), Recent()
         self._position = StreamId((shown - LATENCY_SPAN_S) * 1000, 0)
         return shown
 
@@ -109,10 +111,12 @@ class Ticker:
         full = True
         while full:
             batch = windows.read(self._client, self._position)
-            for position, window in batch.windows:
-                self._live.add(position, window)
+            arrived = self._recent.new(batch.arrived)
+            self._recent.note(arrived)
+            for each in arrived:
+                self._live.add(each.position, each.window)
             full, self._position = batch.full, batch.last
-        if not batch.windows:
+        if not batch.arrived:
             # Where Redis has lost its data, the positions of the new stream may lie before ours.
             self._position = min(self._position, windows.newest(self._client))
 
@@ -121,7 +125,7 @@ class Recorder:
     """Keeps the roll-ups up to date and deletes the old ones."""
 
     def __init__(self, client: redis.Redis, retention_s: float) -> None:
-        self._client = client
+        self._roll_ups = RollUpWriter(client)
         self._retention_s = retention_s
 
     def turn(self) -> None:
@@ -129,9 +133,9 @@ class Recorder:
         Raises:
             redis.RedisError, django.db.Error: a later turn does the same work.
         """
-        while rollups.write_roll_ups(self._client):
+        while self._roll_ups.write():
             pass
-        rollups.delete_older_than(self._retention_s)
+        delete_older_than(self._retention_s)
 
     def pause_s(self) -> float:
         return float(RollUp.STEP_S)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 import redis
 import structlog
@@ -19,11 +21,23 @@ log = structlog.get_logger()
 BATCH = 5_000
 
 
+#: A sender that was not told whether Redis took a window sends it again; so long after, as routers keep them.
+REPEATED_WITHIN_S = 600
+
+
+class Arrived(NamedTuple):
+    """digest: of the message; equal for a window that was sent twice."""
+
+    position: StreamId
+    window: Window
+    digest: int
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """last: position after this batch. full: there may be more."""
 
-    windows: list[tuple[StreamId, Window]]
+    arrived: list[Arrived]
     last: StreamId
     full: bool
 
@@ -37,16 +51,41 @@ def read(client: redis.Redis, after: StreamId, until_ms: int | None = None) -> B
     """
     until = "+" if until_ms is None else f"({until_ms}-0"
     entries: Any = client.xrange(names.WINDOW_STREAM, min=f"({after}", max=until, count=BATCH)
-    windows = []
+    arrived = []
     for raw_id, fields in entries:
         position = StreamId.parse(raw_id)
         try:
-            window = codec.decode(fields[names.STREAM_FIELD.encode()], Window)
+            message = fields[names.STREAM_FIELD.encode()]
+            window = codec.decode(message, Window)
         except (KeyError, codec.CodecError) as error:
             log.warning("window passed over", position=str(position), error=str(error))
             continue
-        windows.append((position, place(window, position)))
-    return Batch(windows=windows, last=StreamId.parse(entries[-1][0]) if entries else after, full=len(entries) == BATCH)
+        arrived.append(Arrived(position, place(window, position), hash(message)))
+    return Batch(arrived=arrived, last=StreamId.parse(entries[-1][0]) if entries else after, full=len(entries) == BATCH)
+
+
+class Recent:
+    """What arrived lately, to tell what was sent twice: a Redis server that hangs executes every attempt in the end."""
+
+    def __init__(self) -> None:
+        self._arrivals: dict[int, int] = {}
+
+    def new(self, arrived: Iterable[Arrived]) -> list[Arrived]:
+        """Those that were not noted before, each once."""
+        first: dict[int, Arrived] = {}
+        for each in arrived:
+            if each.digest not in self._arrivals:
+                first.setdefault(each.digest, each)
+        return list(first.values())
+
+    def note(self, arrived: Sequence[Arrived]) -> None:
+        """Remember them, in the order of arrival, and forget what is older than a repetition can be."""
+        for each in arrived:
+            self._arrivals[each.digest] = each.position.ms
+        if arrived:
+            horizon = arrived[-1].position.ms - REPEATED_WITHIN_S * 1000
+            for digest in list(takewhile(lambda digest: self._arrivals[digest] < horizon, self._arrivals)):
+                del self._arrivals[digest]
 
 
 def newest(client: redis.Redis) -> StreamId:

@@ -86,10 +86,10 @@ def test_through_the_life_of_a_deployment(world: World, console: Console) -> Non
         world.settle()
 
     def lose(name: str) -> None:
-        world.unreachable.add(name)
+        world.unreachable[name] = []
         for _ in range(30):
             world.now.advance(2)
-            world.report(*(world.agents.keys() - world.unreachable))
+            world.report(*(world.agents.keys() - world.unreachable.keys()))
             world.sweep()
         assert Node.objects.get(name=name).phase == NodePhase.LOST
 

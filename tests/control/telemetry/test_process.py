@@ -20,10 +20,10 @@ from django.db import OperationalError
 
 from controlplane.core import clock as core_clock
 from controlplane.core.redis import sync_client
-from controlplane.telemetry import rollups
 from controlplane.telemetry.loop import Loop
 from controlplane.telemetry.models import RollUp
 from controlplane.telemetry.process import CATCH_UP_S, Recorder, TelemetryProcess, Ticker
+from controlplane.telemetry.rollups import RollUpWriter
 from inference.contracts import codec, names
 from inference.contracts.console import TelemetryFrame, TelemetryTick
 from inference.contracts.timings import Counter, Window
@@ -90,6 +90,19 @@ def test_windows_are_shown_in_their_second(clock: Clock) -> None:
     shown = {frame.second: frame.deployments for frame in frames()}
     assert shown[T - 1] == ()
     assert [shown[T][0].received, shown[T + 1][0].received] == [7, 1]
+
+
+def test_a_window_that_was_sent_twice_is_shown_once(clock: Clock) -> None:
+    one = ticker()
+    one.turn()
+    publish(T, received=3)
+    publish(T, received=3)
+    clock.at = T + 1
+    one.turn()
+    publish(T, received=3, arrival_ms=(T + 1) * 1000)
+    clock.at = T + 3
+    one.turn()
+    assert frames()[-1].deployments[0].received == 3
 
 
 def test_the_wait_ends_when_the_next_second_is_due(clock: Clock) -> None:
@@ -200,7 +213,7 @@ def test_a_database_that_is_away_does_not_stop_the_ticks_and_is_caught_up_with(
     running: TelemetryProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as away:
-        away.setattr(rollups, "write_roll_ups", _no_database)
+        away.setattr(RollUpWriter, "write", _no_database)
         publish(T)
         before = len(seconds())
         wait_until(lambda: len(seconds()) >= before + 2)
@@ -208,7 +221,7 @@ def test_a_database_that_is_away_does_not_stop_the_ticks_and_is_caught_up_with(
     assert running.alive
 
 
-def _no_database(client: redis.Redis) -> bool:
+def _no_database(self: RollUpWriter) -> bool:
     raise OperationalError("connection refused")
 
 

@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from controlplane.core.redis import sync_client
 from controlplane.telemetry import rollups, windows
 from controlplane.telemetry.models import RollUp, WindowCursor
-from controlplane.telemetry.rollups import CursorMoved, delete_older_than, write_roll_ups
+from controlplane.telemetry.rollups import CursorMoved, RollUpWriter, delete_older_than
 from inference.contracts import codec
 from inference.contracts.timings import Counter, Gauge, Latency, Window
 from inference.testing.valkey import ValkeyServer
@@ -31,7 +31,9 @@ def received() -> int:
 
 
 def write_all() -> None:
-    while write_roll_ups(sync_client()):
+    """What a telemetry process writes that has just been started."""
+    writer = RollUpWriter(sync_client())
+    while writer.write():
         pass
 
 
@@ -69,6 +71,22 @@ def test_reading_in_small_batches_counts_each_window_once(monkeypatch: pytest.Mo
         publish(second)
     write_all()
     assert received() == 50
+
+
+def test_a_window_that_was_sent_again_because_nobody_said_it_had_arrived_is_counted_once() -> None:
+    publish(T)
+    publish(T)
+    publish(T + 1)
+    write_all()
+    assert received() == 2
+    publish(T, arrival_ms=(T + 300) * 1000)
+    write_all()
+    writer = RollUpWriter(sync_client())
+    publish(T + 310)
+    writer.write()
+    publish(T + 310, arrival_ms=(T + 330) * 1000)
+    writer.write()
+    assert received() == 3
 
 
 def test_a_step_that_has_not_arrived_whole_is_left_for_later() -> None:
