@@ -145,17 +145,21 @@ def pool_resize(*, pool_id: UUID, generation: int, replicas: int, requested_by: 
         Conflict: the deployment is being deleted.
     """
     pool = selectors.pool_get(pool_id)
-    if pool.deployment.deleting:
-        raise Conflict(f"{pool.deployment} is being deleted.", code="deleting")
+    # Two changes of one deployment take turns, so what is checked here is still so when it is written.
+    deployment = Deployment.objects.select_for_update().filter(pk=pool.deployment_id).first()
+    if deployment is None:
+        raise NotFound("pool", str(pool_id))
+    pool.refresh_from_db()
+    if deployment.deleting:
+        raise Conflict(f"{deployment} is being deleted.", code="deleting")
     if replicas == pool.replicas:
         return Resized(pool, operation_running(target_kind=POOL, target_id=str(pool_id)))
-    _check_generation(pool, generation)
+    if generation != pool.generation:
+        current = {"generation": pool.generation, "replicas": pool.replicas}
+        raise StaleGeneration(f"The {pool.role} pool of {deployment}", generation, current)
     _check_replicas(pool, replicas)
-    seen = Pool.objects.filter(pk=pool_id, generation=generation, deployment__deleting=False)
-    if not seen.update(replicas=replicas, generation=F("generation") + 1):
-        _check_generation(selectors.pool_get(pool_id), generation)
-        raise Conflict(f"{pool.deployment} is being deleted.", code="deleting")
-    before, pool = pool.replicas, selectors.pool_get(pool_id)
+    before, pool.replicas, pool.generation = pool.replicas, replicas, generation + 1
+    pool.save(update_fields=["replicas", "generation"])
     operation = operation_start(
         kind=OperationKind.RESIZE,
         target_kind=POOL,
@@ -172,12 +176,6 @@ def pool_resize(*, pool_id: UUID, generation: int, replicas: int, requested_by: 
     reconcile_request([pool.deployment_id])
     deployments_announce([pool.deployment_id])
     return Resized(pool, operation)
-
-
-def _check_generation(pool: Pool, generation: int) -> None:
-    if generation != pool.generation:
-        current = {"generation": pool.generation, "replicas": pool.replicas}
-        raise StaleGeneration(f"The {pool.role} pool of {pool.deployment}", generation, current)
 
 
 def _check_replicas(pool: Pool, replicas: int) -> None:
@@ -204,12 +202,15 @@ def deployment_delete(*, name: str, requested_by: str, reason: str = "") -> Oper
     Raises:
         NotFound: no such deployment.
     """
-    deployment = selectors.deployment_get(name)
+    deployment = Deployment.objects.select_for_update().filter(name=name).first()
+    if deployment is None:
+        raise NotFound("deployment", name)
     target_id = str(deployment.pk)
-    if not Deployment.objects.filter(pk=deployment.pk, deleting=False).update(deleting=True):
-        under_way = operation_running(target_kind=DEPLOYMENT, target_id=target_id)
-        if under_way is not None:
-            return under_way
+    under_way = operation_running(target_kind=DEPLOYMENT, target_id=target_id)
+    if deployment.deleting and under_way is not None:
+        return under_way
+    deployment.deleting = True
+    deployment.save(update_fields=["deleting"])
     for pool in deployment.pools.all():
         running = operation_running(target_kind=POOL, target_id=str(pool.pk))
         if running is not None:

@@ -11,9 +11,8 @@ from inference.contracts.reports import WorkerLoad
 from inference.contracts.states import DeviceKind, OperationState, WorkerDesired, WorkerPhase
 from tests.control.pools.world import World
 
-pytestmark = pytest.mark.postgres
 
-
+@pytest.mark.postgres
 def test_a_deployment_comes_up_and_its_operation_tells_how(world: World) -> None:
     world.node("a")
     operation = world.deploy(prefill=1, decode=1)
@@ -51,6 +50,7 @@ def test_the_node_gets_everything_a_worker_needs(world: World) -> None:
     assert sent.devices[0].cores == (sent.devices[0].index,)
 
 
+@pytest.mark.postgres
 def test_growing_starts_a_worker_and_shrinking_drains_one(world: World) -> None:
     world.node("a")
     world.deploy(prefill=1, decode=1)
@@ -208,6 +208,7 @@ def test_an_operation_that_never_gets_its_devices_fails_at_the_deadline_and_says
     assert world.pool("decode").replicas == 2
 
 
+@pytest.mark.postgres
 def test_deleting_drains_everything_and_then_forgets_it(world: World) -> None:
     world.node("a")
     world.deploy(prefill=1, decode=1)

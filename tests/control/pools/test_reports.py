@@ -17,8 +17,6 @@ from inference.contracts.reports import WorkerLoad
 from inference.contracts.states import WorkerPhase
 from tests.control.pools.world import World
 
-pytestmark = pytest.mark.postgres
-
 
 @pytest.fixture
 def ready(world: World) -> World:

@@ -16,8 +16,6 @@ from inference.contracts.states import OperationKind, OperationState, Role, Work
 from tests.control.conftest import OPERATOR
 from tests.control.pools.world import World
 
-pytestmark = pytest.mark.postgres
-
 
 @pytest.fixture
 def pair(world: World) -> World:

@@ -1,0 +1,107 @@
+"""Claims about how far an operator's intent is said to have come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+
+from controlplane.pools.plan import PoolSeen, Snapshot, WorkerSeen
+from controlplane.pools.progress import Progress, deleting_progress, scaling_progress
+from inference.contracts.states import OperationState, Role, WorkerDesired, WorkerPhase
+from tests.control.pools.fleets import NOW, snapshots, worker
+
+DECODE = PoolSeen(pool_id="decode", role=Role.DECODE, replicas=2)
+LONG_AGO = NOW - timedelta(hours=1)
+
+
+def scaling(*workers: WorkerSeen, replicas: int = 2, unmet: tuple[str, ...] = (), conflict: str = "") -> Progress:
+    pool = replace(DECODE, replicas=replicas)
+    return scaling_progress([pool], workers, unmet=unmet, since=LONG_AGO, conflict=conflict)
+
+
+def test_it_succeeds_when_exactly_the_wanted_workers_are_ready() -> None:
+    progress = scaling(worker("decode-1"), worker("decode-2"))
+
+    assert (progress.state, progress.share) == (OperationState.SUCCEEDED, 1.0)
+    assert progress.outcome == "2 decode workers ready."
+
+
+def test_it_goes_on_while_somebody_is_leaving() -> None:
+    progress = scaling(
+        worker("decode-1"), worker("decode-2", WorkerPhase.DRAINING, desired=WorkerDesired.DRAIN, busy=3), replicas=1
+    )
+
+    assert progress.state == OperationState.RUNNING
+    assert progress.share == 0.5
+    assert "decode-2 is draining: 3 answers left" in progress.steps
+
+
+def test_the_share_follows_the_phases() -> None:
+    shares = [
+        scaling(worker("decode-1", phase), replicas=1).share
+        for phase in (WorkerPhase.ASSIGNED, WorkerPhase.STARTING, WorkerPhase.LOADING, WorkerPhase.READY)
+    ]
+
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
+def test_it_fails_with_the_reason_when_what_is_left_has_failed() -> None:
+    failed = replace(worker("decode-2", WorkerPhase.FAILED), reason="no such directory")
+
+    assert scaling(worker("decode-1", WorkerPhase.LOADING), failed).state == OperationState.RUNNING
+    progress = scaling(worker("decode-1"), failed)
+    assert (progress.state, progress.outcome) == (OperationState.FAILED, "decode-2 failed: no such directory")
+
+
+def test_a_failed_worker_that_leaves_fails_nothing() -> None:
+    leaving = worker("decode-2", WorkerPhase.FAILED, desired=WorkerDesired.STOP)
+
+    assert scaling(worker("decode-1"), leaving, replicas=1).state == OperationState.RUNNING
+
+
+def test_a_refused_placement_is_a_step_and_keeps_it_running() -> None:
+    progress = scaling(worker("decode-1"), unmet=("decode needs 1 free GPU: 2 GPUs, all taken",))
+
+    assert progress.state == OperationState.RUNNING
+    assert progress.steps[0] == "decode needs 1 free GPU: 2 GPUs, all taken"
+
+
+def test_a_worker_out_of_sight_that_was_replaced_holds_nothing_up() -> None:
+    progress = scaling(worker("decode-1"), worker("decode-2"), worker("decode-3", WorkerPhase.UNKNOWN))
+
+    assert progress.state == OperationState.SUCCEEDED
+
+
+def test_ready_workers_that_cannot_pair_fail_it() -> None:
+    progress = scaling(worker("decode-1"), worker("decode-2"), conflict="fingerprints differ")
+
+    assert (progress.state, progress.outcome) == (OperationState.FAILED, "fingerprints differ")
+
+
+def test_news_from_before_the_operation_is_not_told() -> None:
+    progress = scaling_progress([DECODE], [worker("decode-1")], unmet=(), since=NOW)
+
+    assert progress.steps == ()
+
+
+@pytest.mark.parametrize(("left", "share"), [(2, 0.0), (1, 0.5), (0, 1.0)])
+def test_deleting_counts_who_is_left(left: int, share: float) -> None:
+    workers = [worker(f"decode-{n}", desired=WorkerDesired.DRAIN) for n in range(left)]
+    progress = deleting_progress([DECODE], workers)
+
+    assert progress.share == share
+    assert (progress.state == OperationState.SUCCEEDED) == (left == 0)
+
+
+@given(snapshots())
+def test_of_every_state_there_is_a_share_and_a_line_for_everybody(snapshot: Snapshot) -> None:
+    progress = scaling_progress(snapshot.pools, snapshot.workers, unmet=(), since=LONG_AGO)
+
+    assert 0.0 <= progress.share <= 1.0
+    if progress.state == OperationState.SUCCEEDED:
+        assert progress.share == 1.0
+    assert len(progress.steps) == len(snapshot.workers)
