@@ -20,7 +20,7 @@ from inference.testing.valkey import ValkeyServer
 from tests.control.console.browser import Browser
 from tests.control.console.events import removed, send, tick
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("live_redis")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres, pytest.mark.usefixtures("live_redis")]
 
 Browse = Callable[..., Awaitable[Browser]]
 

@@ -29,6 +29,8 @@ from tests.control.conftest import OPERATOR, Clock, Outbox
 from tests.control.pools.conftest import world  # noqa: F401  (a fixture)
 from tests.control.pools.world import World
 
+pytestmark = pytest.mark.postgres
+
 KEPT = 50
 
 

@@ -190,6 +190,7 @@ def counted() -> int:
     return sum(codec.decode(row.window, Window).counters[Counter.RECEIVED] for row in RollUp.objects.all())
 
 
+@pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
 def test_windows_before_and_after_an_outage_of_redis_are_counted_once(
     running: TelemetryProcess, valkey: ValkeyServer
@@ -208,6 +209,7 @@ def test_windows_before_and_after_an_outage_of_redis_are_counted_once(
     assert running.alive
 
 
+@pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
 def test_a_database_that_is_away_does_not_stop_the_ticks_and_is_caught_up_with(
     running: TelemetryProcess, monkeypatch: pytest.MonkeyPatch

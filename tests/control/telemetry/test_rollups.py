@@ -16,7 +16,7 @@ from inference.contracts.timings import Counter, Gauge, Latency, Window
 from inference.testing.valkey import ValkeyServer
 from tests.control.telemetry.published import publish, put
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("live_redis")]
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres, pytest.mark.usefixtures("live_redis")]
 
 #: A whole minute some time ago, so that everything of it has arrived.
 T = int(time.time()) // 60 * 60 - 600
