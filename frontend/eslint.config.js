@@ -16,7 +16,9 @@ function layer(files, forbidden) {
     rules: {
       "no-restricted-imports": [
         "error",
-        { patterns: [noParents, ...forbidden.map((group) => ({ group, message: "This layer may not know that one." }))] },
+        {
+          patterns: [noParents, ...forbidden.map((group) => ({ group, message: "This layer may not know that one." }))],
+        },
       ],
     },
   };

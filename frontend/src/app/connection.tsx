@@ -66,7 +66,15 @@ interface BannerProps {
 
 function Banner({ icon, title, children }: BannerProps) {
   return (
-    <Alert color="yellow" variant="light" icon={icon} title={title} mb="lg" role="status" data-testid="connection-banner">
+    <Alert
+      color="yellow"
+      variant="light"
+      icon={icon}
+      title={title}
+      mb="lg"
+      role="status"
+      data-testid="connection-banner"
+    >
       <Text size="sm" className="figures">
         {children}
       </Text>

@@ -1,18 +1,11 @@
 import { AppShell, Burger, Group, NavLink, ScrollArea, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import {
-  IconBox,
-  IconGauge,
-  IconHistory,
-  IconKey,
-  IconMessage,
-  IconServer,
-  IconStack2,
-} from "@tabler/icons-react";
+import { IconBox, IconGauge, IconHistory, IconKey, IconMessage, IconServer, IconStack2 } from "@tabler/icons-react";
 import { useEffect } from "react";
 import { Link, Outlet, useLocation } from "react-router";
 import { Brand } from "@/components/brand";
 import { ConnectionBanner, ConnectionMark } from "./connection";
+import classes from "./shell.module.css";
 import { UserMenu } from "./user-menu";
 
 const SECTIONS = [
@@ -103,9 +96,8 @@ function Navigation({ pathname }: { readonly pathname: string }) {
                 leftSection={<Icon size={18} stroke={1.75} />}
                 active={active}
                 aria-current={active ? "page" : undefined}
-                color="gray"
-                px={10}
-                style={{ borderRadius: "var(--mantine-radius-md)", fontWeight: active ? 600 : 450 }}
+                className={classes.link}
+                variant="subtle"
               />
             );
           })}

@@ -1,5 +1,7 @@
 import {
   ActionIcon,
+  Alert,
+  Anchor,
   Badge,
   Button,
   createTheme,
@@ -42,10 +44,26 @@ const dark: MantineColorsTuple = [
   "#0b0d11",
 ];
 
+// A yellow that is no orange: that is prefill's.
+const yellow: MantineColorsTuple = [
+  "#fdf9e4",
+  "#f9f0c3",
+  "#f2e190",
+  "#ead15a",
+  "#e2c22f",
+  "#d1ae16",
+  "#a98a0b",
+  "#876d08",
+  "#6b5606",
+  "#4f3f04",
+];
+
+const DIALOG_TITLE = { fontWeight: 620, fontSize: "1.0625rem" };
+
 export const theme = createTheme({
   primaryColor: "ink",
   primaryShade: { light: 8, dark: 4 },
-  colors: { ink, dark },
+  colors: { ink, dark, yellow },
   fontFamily: "'Inter Variable', system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
   fontFamilyMonospace: "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace",
   defaultRadius: "md",
@@ -73,13 +91,32 @@ export const theme = createTheme({
           : { root: {} },
     }),
     ActionIcon: ActionIcon.extend({ defaultProps: { variant: "subtle", color: "gray" } }),
+    Alert: Alert.extend({
+      vars: (_, props) => {
+        const tone = props.color === "red" ? "var(--bad)" : "var(--warn)";
+        return {
+          root: {
+            "--alert-bg": `color-mix(in srgb, ${tone} 8%, var(--mantine-color-body))`,
+            "--alert-color": tone,
+            "--alert-bd": `1px solid color-mix(in srgb, ${tone} 28%, transparent)`,
+          },
+        };
+      },
+    }),
+    Anchor: Anchor.extend({ defaultProps: { underline: "always" } }),
     Badge: Badge.extend({ defaultProps: { variant: "light", radius: "sm" } }),
     Paper: Paper.extend({ defaultProps: { withBorder: true } }),
-    Modal: Modal.extend({ defaultProps: { centered: true, overlayProps: { backgroundOpacity: 0.45 } } }),
-    Drawer: Drawer.extend({ defaultProps: { position: "right", overlayProps: { backgroundOpacity: 0.45 } } }),
+    Modal: Modal.extend({
+      defaultProps: { centered: true, overlayProps: { backgroundOpacity: 0.45 } },
+      styles: { title: DIALOG_TITLE },
+    }),
+    Drawer: Drawer.extend({
+      defaultProps: { position: "right", overlayProps: { backgroundOpacity: 0.45 } },
+      styles: { title: DIALOG_TITLE },
+    }),
     NumberInput: NumberInput.extend({ defaultProps: { allowDecimal: false, allowNegative: false } }),
     Select: Select.extend({ defaultProps: { allowDeselect: false, checkIconPosition: "right" } }),
-    Table: Table.extend({ defaultProps: { verticalSpacing: "sm" } }),
+    Table: Table.extend({ defaultProps: { verticalSpacing: "sm", horizontalSpacing: "md" } }),
     Tooltip: Tooltip.extend({ defaultProps: { withArrow: true, openDelay: 250, multiline: true, maw: 320 } }),
   },
 });

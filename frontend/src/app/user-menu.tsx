@@ -46,7 +46,8 @@ export function UserMenu({ username }: { readonly username: string }) {
           leftSection={<IconLogout size={16} />}
           onClick={() =>
             signOut.mutate(undefined, {
-              onError: (error) => notifications.show({ color: "red", title: "Not signed out", message: messageOf(error) }),
+              onError: (error) =>
+                notifications.show({ color: "red", title: "Not signed out", message: messageOf(error) }),
             })
           }
         >

@@ -8,7 +8,7 @@ export function CopyIcon({ value, label }: { readonly value: string; readonly la
       {({ copied, copy }) => (
         <Tooltip label={copied ? "Copied" : label}>
           <ActionIcon onClick={copy} aria-label={label} size="sm">
-            {copied ? <IconCheck size={14} color="var(--good)" /> : <IconCopy size={14} />}
+            {copied ? <IconCheck size={14} color="var(--good)" /> : <IconCopy size={14} color="var(--neutral)" />}
           </ActionIcon>
         </Tooltip>
       )}

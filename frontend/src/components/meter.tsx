@@ -6,12 +6,12 @@ interface MeterProps {
   /** 0..1; null is not known and is drawn as such. */
   readonly share: number | null;
   readonly color?: string;
-  /** From here on the bar turns to the warning colour. */
+  /** From here on the bar turns red. Leave out where full is fine: a GPU's memory is meant to be full. */
   readonly warnAt?: number;
 }
 
 /** A level within known bounds. */
-export function Meter({ label, share, color = "var(--neutral)", warnAt = 0.9 }: MeterProps) {
+export function Meter({ label, share, color = "var(--neutral)", warnAt = Infinity }: MeterProps) {
   if (share === null) {
     return <div className={classes.track} data-unknown role="img" aria-label={`${label}: not known`} />;
   }

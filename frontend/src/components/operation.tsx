@@ -13,7 +13,7 @@ export function Change({ operation }: { readonly operation: OperationView }) {
   return (
     <span className="figures">
       {operation.before}
-      <span aria-label="to"> → </span>
+      {operation.before !== "" && operation.after !== "" && <span aria-label="to"> → </span>}
       {operation.after}
     </span>
   );

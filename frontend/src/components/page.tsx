@@ -15,7 +15,7 @@ export function Page({ title, description, actions, children }: PageProps) {
   }, [title]);
   return (
     <Stack gap="lg">
-      <Group justify="space-between" align="flex-end" gap="sm">
+      <Group justify="space-between" align="flex-start" gap="sm">
         <div>
           <Title order={1}>{title}</Title>
           {description !== undefined && (

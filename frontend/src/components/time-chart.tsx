@@ -29,6 +29,9 @@ interface TimeChartProps {
 
 const SYNC_KEY = "tandem";
 
+/** Distances of time labels, in seconds. */
+const TIME_STEPS = [5, 10, 15, 30, 60, 120, 300];
+
 /** Lines over the last minutes. The legend reads the second under the cursor, else the newest; cursors of all charts
  * on a page move together. */
 export function TimeChart(props: TimeChartProps) {
@@ -45,8 +48,8 @@ export function TimeChart(props: TimeChartProps) {
       <div className={classes.head}>
         <div>
           <Title order={2}>{title}</Title>
-          <Text size="xs" c="dimmed">
-            {hint}
+          <Text size="xs" c="dimmed" className="figures">
+            {cursor !== null && second !== undefined ? `at ${clock(new Date(second * 1000).toISOString())}` : hint}
           </Text>
         </div>
         <dl className={classes.legend}>
@@ -65,9 +68,6 @@ export function TimeChart(props: TimeChartProps) {
         <div ref={canvas} />
         {nothing && <div className={classes.empty}>{empty}</div>}
       </div>
-      <Text size="xs" c="dimmed" className={`figures ${classes.when ?? ""}`} aria-hidden>
-        {cursor !== null && second !== undefined ? `at ${clock(new Date(second * 1000).toISOString())}` : " "}
-      </Text>
     </Paper>
   );
 }
@@ -152,7 +152,14 @@ function options(
     },
     scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.12 : 1] } },
     axes: [
-      { ...axis, space: 70, values: (_, ticks) => ticks.map(timeTick), grid: { show: false }, size: 26 },
+      {
+        ...axis,
+        space: 70,
+        incrs: TIME_STEPS,
+        values: (_, ticks) => ticks.map(timeTick),
+        grid: { show: false },
+        size: 26,
+      },
       { ...axis, space: 36, values: (_, ticks) => ticks.map(props.axisFormat), size: 58, gap: 6 },
     ],
     series: [

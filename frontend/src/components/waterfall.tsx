@@ -29,7 +29,7 @@ export function Waterfall({ timing }: { readonly timing: RequestTiming }) {
           </Tooltip>
         ))}
       </div>
-      <ul className={classes.legend} data-testid="waterfall">
+      <ul className={classes.legend} data-testid="waterfall" data-total={layout.total}>
         {layout.segments.map((segment) => (
           <li key={segment.key} data-testid="waterfall-segment" data-seconds={segment.seconds}>
             <span className={classes.swatch} style={{ background: stageColor(segment.stage, segment.level) }} />

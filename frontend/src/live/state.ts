@@ -140,12 +140,7 @@ function applyEvent(state: LiveState, event: ConsoleEvent, at: number): LiveStat
   }
 }
 
-function upsert<T>(
-  list: readonly T[],
-  item: T,
-  key: (item: T) => string,
-  order: (a: T, b: T) => number,
-): readonly T[] {
+function upsert<T>(list: readonly T[], item: T, key: (item: T) => string, order: (a: T, b: T) => number): readonly T[] {
   return [...list.filter((other) => key(other) !== key(item)), item].sort(order);
 }
 

@@ -27,7 +27,9 @@ export function KeysPage() {
       }
     >
       {keys.isPending && <Loading rows={1} height={160} />}
-      {keys.isError && <Failure error={keys.error} title="The keys can't be shown" onRetry={() => void keys.refetch()} />}
+      {keys.isError && (
+        <Failure error={keys.error} title="The keys can't be shown" onRetry={() => void keys.refetch()} />
+      )}
       {keys.data?.length === 0 && (
         <Empty icon={<IconKey />} title="No keys yet">
           Every call to the serving API carries a key. Make one per program, so that each can be revoked alone.
@@ -49,55 +51,66 @@ function KeyTable({ keys, onRevoke }: KeyTableProps) {
   const now = useServerNow(10_000);
   return (
     <Paper>
-      <Table.ScrollContainer minWidth={640} type="native">
-        <Table>
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>Name</Table.Th>
-              <Table.Th>Key</Table.Th>
-              <Table.Th>State</Table.Th>
-              <Table.Th>Created</Table.Th>
-              <Table.Th>Expires</Table.Th>
-              <Table.Th aria-label="Actions" />
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {keys.map((key) => {
-              const state = stateOf(key, now);
-              return (
-                <Table.Tr key={key.id} data-testid="key-row">
-                  <Table.Td>
-                    <Text size="sm" fw={550}>
-                      {key.name}
-                    </Text>
-                  </Table.Td>
-                  <Table.Td className="mono">{key.prefix}…</Table.Td>
-                  <Table.Td>
-                    <Status tone={state === "Active" ? "good" : "busy"}>{state}</Status>
-                  </Table.Td>
-                  <Table.Td className="figures">{ago(key.created_at, now)}</Table.Td>
-                  <Table.Td className="figures">{key.expires_at === null ? "Never" : dateTime(key.expires_at)}</Table.Td>
-                  <Table.Td ta="right">
-                    {state === "Active" && (
-                      <Button
-                        variant="subtle"
-                        color="red"
-                        size="compact-sm"
-                        onClick={() => onRevoke(key)}
-                        aria-label={`Revoke ${key.name}`}
-                      >
-                        Revoke
-                      </Button>
-                    )}
-                  </Table.Td>
-                </Table.Tr>
-              );
-            })}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+      <Table>
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th>Name</Table.Th>
+            <Table.Th visibleFrom="xs">Key</Table.Th>
+            <Table.Th>State</Table.Th>
+            <Table.Th visibleFrom="sm">Created</Table.Th>
+            <Table.Th visibleFrom="sm">Expires</Table.Th>
+            <Table.Th aria-label="Actions" />
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {keys.map((key) => {
+            const state = stateOf(key, now);
+            return (
+              <Table.Tr key={key.id} data-testid="key-row">
+                <Table.Td>
+                  <Text size="sm" fw={550}>
+                    {key.name}
+                  </Text>
+                  <Text size="xs" c="dimmed" hiddenFrom="sm">
+                    <span className="mono">{key.prefix}…</span> · expires: {expiry(key)}
+                  </Text>
+                </Table.Td>
+                <Table.Td className="mono" visibleFrom="xs">
+                  {key.prefix}…
+                </Table.Td>
+                <Table.Td>
+                  <Status tone={state === "Active" ? "good" : "busy"}>{state}</Status>
+                </Table.Td>
+                <Table.Td className="figures" visibleFrom="sm">
+                  {ago(key.created_at, now)}
+                </Table.Td>
+                <Table.Td className="figures" visibleFrom="sm">
+                  {expiry(key)}
+                </Table.Td>
+                <Table.Td ta="right">
+                  {state === "Active" && (
+                    <Button
+                      variant="subtle"
+                      color="red"
+                      size="compact-sm"
+                      onClick={() => onRevoke(key)}
+                      aria-label={`Revoke ${key.name}`}
+                    >
+                      Revoke
+                    </Button>
+                  )}
+                </Table.Td>
+              </Table.Tr>
+            );
+          })}
+        </Table.Tbody>
+      </Table>
     </Paper>
   );
+}
+
+function expiry(key: ServingKey): string {
+  return key.expires_at === null ? "never" : dateTime(key.expires_at);
 }
 
 function stateOf(key: ServingKey, now: number): "Active" | "Revoked" | "Expired" {

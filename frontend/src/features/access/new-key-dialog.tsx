@@ -50,7 +50,10 @@ export function NewKeyDialog({ opened, onClose }: NewKeyDialogProps) {
       ) : (
         <form
           onSubmit={form.onSubmit(({ name, lifetime }) =>
-            create.mutate({ name: name.trim(), ...(lifetime === "never" ? {} : { expires_in_days: Number(lifetime) }) }),
+            create.mutate({
+              name: name.trim(),
+              ...(lifetime === "never" ? {} : { expires_in_days: Number(lifetime) }),
+            }),
           )}
           noValidate
         >

@@ -41,59 +41,68 @@ function ModelTable() {
   const now = useServerNow(30_000);
   return (
     <Paper>
-      <Table.ScrollContainer minWidth={560} type="native">
-        <Table>
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>Name</Table.Th>
-              <Table.Th>Weights</Table.Th>
-              <Table.Th>Served as</Table.Th>
-              <Table.Th>Added</Table.Th>
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {models.map((model) => {
-              const served = deployments.filter((deployment) => deployment.model === model.name);
-              return (
-                <Table.Tr key={model.name}>
-                  <Table.Td>
-                    <Text size="sm" fw={550}>
-                      {model.name}
+      <Table>
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th>Name</Table.Th>
+            <Table.Th visibleFrom="sm">Weights</Table.Th>
+            <Table.Th>Served as</Table.Th>
+            <Table.Th visibleFrom="sm">Added</Table.Th>
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {models.map((model) => {
+            const served = deployments.filter((deployment) => deployment.model === model.name);
+            return (
+              <Table.Tr key={model.name}>
+                <Table.Td>
+                  <Text size="sm" fw={550}>
+                    {model.name}
+                  </Text>
+                  {model.description !== "" && (
+                    <Text size="xs" c="dimmed">
+                      {model.description}
                     </Text>
-                    {model.description !== "" && (
-                      <Text size="xs" c="dimmed">
-                        {model.description}
-                      </Text>
-                    )}
-                  </Table.Td>
-                  <Table.Td>
-                    <span className="mono" style={{ overflowWrap: "anywhere" }}>
-                      {model.path}
-                    </span>{" "}
-                    <CopyIcon value={model.path} label="Copy the path" />
-                  </Table.Td>
-                  <Table.Td>
-                    {served.length === 0 ? (
-                      <Anchor component={Link} to="/pools?deploy" size="sm" c="dimmed">
-                        Deploy it
-                      </Anchor>
-                    ) : (
-                      <Anchor component={Link} to="/pools" size="sm">
-                        {served.map((deployment) => deployment.name).join(", ")}
-                      </Anchor>
-                    )}
-                  </Table.Td>
-                  <Table.Td>
-                    <Text size="sm" c="dimmed" className="figures">
-                      {ago(model.created_at, now)}
-                    </Text>
-                  </Table.Td>
-                </Table.Tr>
-              );
-            })}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+                  )}
+                  <Text size="xs" c="dimmed" hiddenFrom="sm">
+                    <WeightsPath path={model.path} />
+                  </Text>
+                </Table.Td>
+                <Table.Td visibleFrom="sm">
+                  <WeightsPath path={model.path} />
+                </Table.Td>
+                <Table.Td>
+                  {served.length === 0 ? (
+                    <Anchor component={Link} to="/pools?deploy" size="sm" c="dimmed">
+                      Deploy it
+                    </Anchor>
+                  ) : (
+                    <Anchor component={Link} to="/pools" size="sm">
+                      {served.map((deployment) => deployment.name).join(", ")}
+                    </Anchor>
+                  )}
+                </Table.Td>
+                <Table.Td visibleFrom="sm">
+                  <Text size="sm" c="dimmed" className="figures">
+                    {ago(model.created_at, now)}
+                  </Text>
+                </Table.Td>
+              </Table.Tr>
+            );
+          })}
+        </Table.Tbody>
+      </Table>
     </Paper>
+  );
+}
+
+function WeightsPath({ path }: { readonly path: string }) {
+  return (
+    <>
+      <span className="mono" style={{ overflowWrap: "anywhere" }}>
+        {path}
+      </span>{" "}
+      <CopyIcon value={path} label="Copy the path" />
+    </>
   );
 }

@@ -32,8 +32,8 @@ export function AddNodeDialog({ opened, onClose }: AddNodeDialogProps) {
         >
           <Stack gap="md">
             <Text size="sm">
-              A node is a machine with GPUs, or with processor cores to spare. It runs Tandem&apos;s agent, which joins by a
-              token that works once and starts the workers placed on it.
+              A node is a machine with GPUs, or with processor cores to spare. It runs Tandem&apos;s agent, which joins
+              by a token that works once and starts the workers placed on it.
             </Text>
             <TextInput
               label="Note"

@@ -17,7 +17,12 @@ export function DeviceTile({ device, holder }: DeviceTileProps) {
   const memory =
     device.memory_total === null || device.memory_used === null ? null : device.memory_used / device.memory_total;
   return (
-    <div className={classes.device} data-testid="device" data-device={device.device_id} data-free={device.worker_id === null || undefined}>
+    <div
+      className={classes.device}
+      data-testid="device"
+      data-device={device.device_id}
+      data-free={device.worker_id === null || undefined}
+    >
       <div className={classes.deviceHead}>
         <Text size="sm" fw={550} truncate title={device.name}>
           {device.kind === DeviceKind.GPU ? `GPU ${device.index}` : `CPU slot ${device.index}`}
@@ -31,7 +36,7 @@ export function DeviceTile({ device, holder }: DeviceTileProps) {
       </div>
       <dl className={classes.levels}>
         <Level label="Memory" share={memory} text={memoryText(device)} />
-        <Level label="Busy" share={device.utilization} text={percent(device.utilization)} warnAt={2} />
+        <Level label="Busy" share={device.utilization} text={percent(device.utilization)} />
       </dl>
       <Text size="xs" c="dimmed" className="figures">
         {facts(device)}
@@ -63,15 +68,14 @@ interface LevelProps {
   readonly label: string;
   readonly share: number | null;
   readonly text: string;
-  readonly warnAt?: number;
 }
 
-function Level({ label, share, text, warnAt }: LevelProps) {
+function Level({ label, share, text }: LevelProps) {
   return (
     <div>
       <dt>{label}</dt>
       <dd className="figures">{text}</dd>
-      <Meter label={label} share={share} {...(warnAt === undefined ? {} : { warnAt })} />
+      <Meter label={label} share={share} />
     </div>
   );
 }

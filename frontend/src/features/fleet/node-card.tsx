@@ -55,7 +55,8 @@ export function NodeCard({ node, deployments }: NodeCardProps) {
       </div>
       {node.phase === NodePhase.LOST && (
         <Alert color="red" icon={<IconPlugX />} mb="md" title="This node has gone silent">
-          Nothing is known of its workers, and no request is sent to them. It comes back by itself once its agent reports.
+          Nothing is known of its workers, and no request is sent to them. It comes back by itself once its agent
+          reports.
         </Alert>
       )}
       {behind > 0 && node.phase === NodePhase.READY && (

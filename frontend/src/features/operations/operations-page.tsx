@@ -48,56 +48,59 @@ function OperationTable({ onOpen }: { readonly onOpen: (operation: OperationView
   const now = useServerNow();
   return (
     <Paper>
-      <Table.ScrollContainer minWidth={720} type="native">
-        <Table highlightOnHover>
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>State</Table.Th>
-              <Table.Th>Operation</Table.Th>
-              <Table.Th>Change</Table.Th>
-              <Table.Th>By</Table.Th>
-              <Table.Th>Started</Table.Th>
-              <Table.Th ta="right">Took</Table.Th>
+      <Table highlightOnHover>
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th>State</Table.Th>
+            <Table.Th>Operation</Table.Th>
+            <Table.Th visibleFrom="sm">Change</Table.Th>
+            <Table.Th visibleFrom="sm">By</Table.Th>
+            <Table.Th visibleFrom="sm">Started</Table.Th>
+            <Table.Th ta="right" visibleFrom="xs">
+              Took
+            </Table.Th>
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {operations.map((operation) => (
+            <Table.Tr
+              key={operation.id}
+              className={classes.row ?? ""}
+              onClick={() => onOpen(operation)}
+              data-testid="operation-row"
+              data-state={operation.state}
+            >
+              <Table.Td>
+                <OperationStatus state={operation.state} />
+              </Table.Td>
+              <Table.Td>
+                <button type="button" className={classes.open} onClick={() => onOpen(operation)}>
+                  {operation.title}
+                </button>
+                <Text size="xs" c="dimmed">
+                  {operation.target}
+                  {operation.reason !== "" && ` · “${operation.reason}”`}
+                </Text>
+                <Text size="xs" c="dimmed" hiddenFrom="sm">
+                  <Change operation={operation} /> · {ago(operation.started_at, now)} by {operation.requested_by}
+                </Text>
+              </Table.Td>
+              <Table.Td visibleFrom="sm">
+                <Change operation={operation} />
+              </Table.Td>
+              <Table.Td visibleFrom="sm">{operation.requested_by}</Table.Td>
+              <Table.Td visibleFrom="sm">
+                <span className="figures" title={dateTime(operation.started_at)}>
+                  {ago(operation.started_at, now)}
+                </span>
+              </Table.Td>
+              <Table.Td ta="right" className="figures" visibleFrom="xs">
+                {elapsed(secondsTaken(operation, now))}
+              </Table.Td>
             </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {operations.map((operation) => (
-              <Table.Tr
-                key={operation.id}
-                className={classes.row ?? ""}
-                onClick={() => onOpen(operation)}
-                data-testid="operation-row"
-                data-state={operation.state}
-              >
-                <Table.Td>
-                  <OperationStatus state={operation.state} />
-                </Table.Td>
-                <Table.Td>
-                  <button type="button" className={classes.open} onClick={() => onOpen(operation)}>
-                    {operation.title}
-                  </button>
-                  <Text size="xs" c="dimmed">
-                    {operation.target}
-                    {operation.reason !== "" && ` · “${operation.reason}”`}
-                  </Text>
-                </Table.Td>
-                <Table.Td>
-                  <Change operation={operation} />
-                </Table.Td>
-                <Table.Td>{operation.requested_by}</Table.Td>
-                <Table.Td>
-                  <span className="figures" title={dateTime(operation.started_at)}>
-                    {ago(operation.started_at, now)}
-                  </span>
-                </Table.Td>
-                <Table.Td ta="right" className="figures">
-                  {elapsed(secondsTaken(operation, now))}
-                </Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+          ))}
+        </Table.Tbody>
+      </Table>
     </Paper>
   );
 }

@@ -1,6 +1,6 @@
 // Names the stage that is short, from the last seconds' backlog; says so when it can't be told.
 
-import type { Role} from "@/generated/contracts";
+import type { Role } from "@/generated/contracts";
 import { type DeploymentView } from "@/generated/contracts";
 import { count, percent, rate } from "@/lib/format";
 import { ofRole, recentMean, type TimeWindow } from "./window";
@@ -29,14 +29,29 @@ const KV_FULL = 0.9;
 
 export function stageLoad(deployment: DeploymentView, window: TimeWindow, role: Role): StageLoad {
   const pools = deployment.pools.filter((pool) => pool.role === role);
-  const used = recentMean(window, ofRole(role, (pool) => pool.kv_blocks_used));
-  const blocks = recentMean(window, ofRole(role, (pool) => pool.kv_blocks_total));
+  const used = recentMean(
+    window,
+    ofRole(role, (pool) => pool.kv_blocks_used),
+  );
+  const blocks = recentMean(
+    window,
+    ofRole(role, (pool) => pool.kv_blocks_total),
+  );
   return {
     replicas: pools.reduce((sum, pool) => sum + pool.replicas, 0),
     ready: pools.reduce((sum, pool) => sum + pool.ready, 0),
-    running: recentMean(window, ofRole(role, (pool) => pool.running)),
-    waiting: recentMean(window, ofRole(role, (pool) => pool.waiting)),
-    waitingTokens: recentMean(window, ofRole(role, (pool) => pool.waiting_tokens)),
+    running: recentMean(
+      window,
+      ofRole(role, (pool) => pool.running),
+    ),
+    waiting: recentMean(
+      window,
+      ofRole(role, (pool) => pool.waiting),
+    ),
+    waitingTokens: recentMean(
+      window,
+      ofRole(role, (pool) => pool.waiting_tokens),
+    ),
     kvShare: used === null || blocks === null || blocks === 0 ? null : used / blocks,
   };
 }
@@ -56,7 +71,8 @@ export function judge(deployment: DeploymentView, prefill: StageLoad, decode: St
   const room = `${percent(decode.kvShare)} of decode's KV cache is in use`;
   if (prefillShort && decodeShort) return verdict("both", "Both stages are short", `${backlog}, and ${room}.`);
   if (prefillShort) return verdict("prefill", "Prefill is the bottleneck", `${backlog}, while only ${room}.`);
-  if (decodeShort) return verdict("decode", "Decode is the bottleneck", `${room}, and prefill has no queue to speak of.`);
+  if (decodeShort)
+    return verdict("decode", "Decode is the bottleneck", `${room}, and prefill has no queue to speak of.`);
   return verdict("neither", "Neither stage is short", `No queue to speak of, and ${room}.`);
 }
 

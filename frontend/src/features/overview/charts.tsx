@@ -38,7 +38,7 @@ export function Charts({ window }: { readonly window: TimeWindow }) {
           height={200}
         />
       </SimpleGrid>
-      <SimpleGrid cols={{ base: 1, md: 2, xl: 3 }} spacing="md">
+      <SimpleGrid cols={{ base: 1, md: 2, lg: 3 }} spacing="md">
         <TimeChart
           {...latency}
           title="ITL"
@@ -64,12 +64,18 @@ export function Charts({ window }: { readonly window: TimeWindow }) {
           series={[
             {
               label: "wait for prefill",
-              values: column(window, ofRole(Role.PREFILL, (pool) => pool.waiting)),
+              values: column(
+                window,
+                ofRole(Role.PREFILL, (pool) => pool.waiting),
+              ),
               color: stageColor("prefill"),
             },
             {
               label: "in decode",
-              values: column(window, ofRole(Role.DECODE, (pool) => pool.running)),
+              values: column(
+                window,
+                ofRole(Role.DECODE, (pool) => pool.running),
+              ),
               color: stageColor("decode"),
             },
           ]}

@@ -42,10 +42,10 @@ export function Flow({ deployment, window }: FlowProps) {
           tint="var(--decode-tint)"
           short={verdict.short === "decode" || verdict.short === "both"}
         >
-          <Figure label="answers being written" value={rate(decode.running)} />
+          <Figure label="being written" value={rate(decode.running)} />
           <Figure label="waiting" value={rate(decode.waiting)} />
           <Figure label="KV cache in use" value={percent(decode.kvShare)}>
-            <Meter label="Decode KV cache in use" share={decode.kvShare} color="var(--decode)" />
+            <Meter label="Decode KV cache in use" share={decode.kvShare} color="var(--decode)" warnAt={0.9} />
           </Figure>
         </Stage>
       </div>
@@ -74,9 +74,20 @@ function Readiness({ stage }: { readonly stage: StageLoad }) {
 
 function Handoff({ window }: { readonly window: TimeWindow }) {
   // Who received the bytes counts them; a transfer is timed by its sender.
-  const received = recentMean(window, ofRole(Role.DECODE, (pool) => pool.transfer_bytes));
-  const p50 = newest(window, ofRole(Role.PREFILL, (pool) => pool.transfer.p50), 10);
-  const p95 = newest(window, ofRole(Role.PREFILL, (pool) => pool.transfer.p95), 10);
+  const received = recentMean(
+    window,
+    ofRole(Role.DECODE, (pool) => pool.transfer_bytes),
+  );
+  const p50 = newest(
+    window,
+    ofRole(Role.PREFILL, (pool) => pool.transfer.p50),
+    10,
+  );
+  const p95 = newest(
+    window,
+    ofRole(Role.PREFILL, (pool) => pool.transfer.p95),
+    10,
+  );
   return (
     <Stage
       title={
@@ -86,7 +97,7 @@ function Handoff({ window }: { readonly window: TimeWindow }) {
       }
       tint="var(--handoff-tint)"
     >
-      <Figure label="received per second" value={received === null ? UNKNOWN : bytes(received)} />
+      <Figure label="received" value={received === null ? UNKNOWN : `${bytes(received)}/s`} />
       <Figure label="transfer p50" value={duration(p50)} />
       <Figure label="transfer p95" value={duration(p95)} />
     </Stage>
@@ -123,7 +134,7 @@ function Figure({ label, value, children }: FigureProps) {
   return (
     <div>
       <dt>{label}</dt>
-      <dd className="figures">{value}</dd>
+      <dd>{value}</dd>
       {children}
     </div>
   );

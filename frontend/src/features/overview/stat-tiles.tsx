@@ -89,7 +89,7 @@ function Tile({ label, value, unit, note, spark, color, bad = false }: TileProps
       <Text size="sm" c="dimmed">
         {label}
       </Text>
-      <div className={`figures ${classes.value ?? ""}`} style={bad ? { color: "var(--bad)" } : undefined}>
+      <div className={classes.value} style={bad ? { color: "var(--bad)" } : undefined}>
         {value}
         {unit !== undefined && <span className={classes.unit}>{unit}</span>}
       </div>

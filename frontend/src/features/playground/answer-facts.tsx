@@ -10,13 +10,21 @@ export function AnswerFacts({ timing }: { readonly timing: RequestTiming }) {
   return (
     <div className={classes.facts} data-testid="answer-facts">
       <dl className={`figures ${classes.numbers ?? ""}`}>
-        <Fact term="TTFT" value={duration(timing.ttft_s)} hint="Time to first token: the request has arrived whole until its first token leaves the router" />
+        <Fact
+          term="TTFT"
+          value={duration(timing.ttft_s)}
+          hint="Time to first token: the request has arrived whole until its first token leaves the router"
+        />
         <Fact
           term="TPOT"
           value={duration(timing.tpot_s)}
           hint="Time per output token: from the first token to the last, divided by the tokens after the first"
         />
-        <Fact term="In all" value={duration(timing.e2e_s)} hint="The request has arrived whole until the last token leaves" />
+        <Fact
+          term="Total"
+          value={duration(timing.e2e_s)}
+          hint="The request has arrived whole until the last token leaves"
+        />
         <Fact
           term="Tokens"
           value={`${timing.prompt_tokens} → ${timing.completion_tokens}`}

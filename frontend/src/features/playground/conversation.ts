@@ -68,7 +68,14 @@ export class ChatSession {
     this.#running = running;
     const request = requestOf(this.#state, model, question);
     const id = this.#nextId++;
-    const answer: Answer = { state: "waiting", text: "", error: null, finishReason: null, timing: null, askedAt: Date.now() };
+    const answer: Answer = {
+      state: "waiting",
+      text: "",
+      error: null,
+      finishReason: null,
+      timing: null,
+      askedAt: Date.now(),
+    };
     this.#update({ ...this.#state, turns: [...this.#state.turns, { id, model, question, answer }] });
     try {
       for await (const event of this.stream(request, running.signal)) this.#change(id, (old) => absorb(old, event));

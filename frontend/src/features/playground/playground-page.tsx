@@ -26,13 +26,12 @@ export function PlaygroundPage() {
     setParams({}, { replace: true });
   }, [linked, setParams]);
 
-  const chosen = models.find((one) => one.name === conversation.settings.model) ?? models.find((one) => one.serving) ?? models[0];
+  const chosen =
+    models.find((one) => one.name === conversation.settings.model) ?? models.find((one) => one.serving) ?? models[0];
   const model = chosen?.name ?? null;
   const [snippet, snippetDialog] = useDisclosure(false);
   const [settings, settingsDrawer] = useDisclosure(false);
-  const panel = (
-    <SettingsPanel settings={conversation.settings} model={model} models={models.map((one) => one.name)} />
-  );
+  const panel = <SettingsPanel settings={conversation.settings} model={model} models={models.map((one) => one.name)} />;
 
   if (!loaded) return <Page title="Playground">{<Loading rows={2} height={160} />}</Page>;
   if (model === null) {
@@ -57,11 +56,21 @@ export function PlaygroundPage() {
       title="Playground"
       actions={
         <>
-          <Button variant="default" leftSection={<IconAdjustments size={16} />} onClick={settingsDrawer.open} hiddenFrom="md">
+          <Button
+            variant="default"
+            leftSection={<IconAdjustments size={16} />}
+            onClick={settingsDrawer.open}
+            hiddenFrom="md"
+          >
             Settings
           </Button>
-          <Button variant="default" leftSection={<IconCode size={16} />} onClick={snippetDialog.open}>
-            Use the API
+          <Button
+            variant="default"
+            leftSection={<IconCode size={16} />}
+            onClick={snippetDialog.open}
+            aria-label="Use the API"
+          >
+            API
           </Button>
           <Button
             variant="default"

@@ -46,7 +46,7 @@ export function SettingsPanel({ settings, model, models }: SettingsPanelProps) {
         />
       </div>
       <NumberInput
-        label="Most tokens"
+        label="Token limit"
         min={1}
         max={131_072}
         step={64}

@@ -17,9 +17,12 @@ export function TurnView({ turn, isLast }: TurnProps) {
     <article className={classes.turn} aria-label={`Question and answer ${turn.id}`}>
       <div className={classes.question}>{turn.question}</div>
       <div className={classes.answer} data-testid="answer" data-state={answer.state}>
-        <Text size="xs" c="dimmed" mb={4}>
-          {turn.model}
-        </Text>
+        <Group gap="xs" mb={4} mih={22}>
+          <Text size="xs" c="dimmed">
+            {turn.model}
+          </Text>
+          {isOver(answer) && answer.text !== "" && <CopyIcon value={answer.text} label="Copy the answer" />}
+        </Group>
         {answer.state === "waiting" ? (
           <Waiting since={answer.askedAt} />
         ) : (
@@ -44,13 +47,10 @@ export function TurnView({ turn, isLast }: TurnProps) {
             )}
           </Alert>
         )}
-        {isOver(answer) && answer.text !== "" && (
-          <Group gap="xs" mt={6}>
-            <CopyIcon value={answer.text} label="Copy the answer" />
-            <Text size="xs" c="dimmed">
-              {ending(answer)}
-            </Text>
-          </Group>
+        {isOver(answer) && ending(answer) !== "" && (
+          <Text size="xs" c="dimmed" mt={6}>
+            {ending(answer)}
+          </Text>
         )}
         {answer.timing !== null && <AnswerFacts timing={answer.timing} />}
       </div>

@@ -28,8 +28,8 @@ export function DeleteDialog({ opened, deployment, onClose }: DeleteDialogProps)
         <Stack gap="md">
           <Text size="sm">
             {deployment.name} takes no new requests from now on. {plural(workers, "worker")}{" "}
-            {workers === 1 ? "finishes what it has and stops" : "finish what they have and stop"}. The model stays in the
-            catalogue.
+            {workers === 1 ? "finishes what it has and stops" : "finish what they have and stop"}. The model stays in
+            the catalogue.
           </Text>
           <TextInput
             label={`Type ${deployment.name} to confirm`}

@@ -1,6 +1,17 @@
-import { Accordion, Anchor, Button, Group, Modal, NumberInput, Select, SimpleGrid, Stack, Text, TextInput } from "@mantine/core";
+import {
+  Accordion,
+  Anchor,
+  Button,
+  Group,
+  Modal,
+  NumberInput,
+  Select,
+  SimpleGrid,
+  Stack,
+  Text,
+  TextInput,
+} from "@mantine/core";
 import { useForm } from "@mantine/form";
-import { notifications } from "@mantine/notifications";
 import { Link } from "react-router";
 import { DEFAULT_ENGINE_SETTINGS } from "@/generated/contracts";
 import { Failure } from "@/components/states";
@@ -51,7 +62,6 @@ export function DeployDialog({ opened, slots, onClose }: DeployDialogProps) {
   const submit = (values: NewDeployment): void =>
     deploy.mutate(values, {
       onSuccess: () => {
-        notifications.show({ message: `Deploying ${values.name}.` });
         form.reset();
         onClose();
       },
@@ -72,6 +82,7 @@ export function DeployDialog({ opened, slots, onClose }: DeployDialogProps) {
         <Stack gap="md">
           <Select
             label="Model"
+            data-autofocus
             placeholder={models.length === 0 ? "The catalogue is empty" : "From the catalogue"}
             description={
               models.length === 0 ? (

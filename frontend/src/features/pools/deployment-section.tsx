@@ -53,10 +53,20 @@ export function DeploymentSection({ deployment, slots, onShowLog }: DeploymentSe
               </ActionIcon>
             </Menu.Target>
             <Menu.Dropdown>
-              <Menu.Item component={Link} to={`/playground?model=${encodeURIComponent(deployment.name)}`} leftSection={<IconMessage size={16} />} hiddenFrom="xs">
+              <Menu.Item
+                component={Link}
+                to={`/playground?model=${encodeURIComponent(deployment.name)}`}
+                leftSection={<IconMessage size={16} />}
+                hiddenFrom="xs"
+              >
                 Try it
               </Menu.Item>
-              <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={deployment.deleting} onClick={() => setDeleting(true)}>
+              <Menu.Item
+                color="red"
+                leftSection={<IconTrash size={16} />}
+                disabled={deployment.deleting}
+                onClick={() => setDeleting(true)}
+              >
                 Delete this deployment
               </Menu.Item>
             </Menu.Dropdown>

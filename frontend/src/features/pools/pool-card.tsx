@@ -34,7 +34,7 @@ export function PoolCard({ pool, slots, deleting, onShowLog }: PoolCardProps) {
             {ROLE_MEANING[pool.role]}
           </Text>
         </div>
-        <Group gap={6} align="baseline" className="figures" data-testid={`ready-${pool.role}`}>
+        <Group gap={6} align="baseline" data-testid={`ready-${pool.role}`}>
           <span className={classes.ready} data-short={short || undefined}>
             {pool.ready}
           </span>
@@ -56,7 +56,9 @@ export function PoolCard({ pool, slots, deleting, onShowLog }: PoolCardProps) {
         )}
         {pool.workers.length === 0 ? (
           <Text size="sm" c="dimmed" py="sm">
-            {pool.replicas === 0 ? "This pool has no workers. Raise its size to start one." : "Workers are about to be placed."}
+            {pool.replicas === 0
+              ? "This pool has no workers. Raise its size to start one."
+              : "Workers are about to be placed."}
           </Text>
         ) : (
           <ul className={classes.workers} aria-label={`${pool.role} workers`}>

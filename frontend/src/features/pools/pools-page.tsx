@@ -34,7 +34,8 @@ export function PoolsPage() {
       {!loaded && <Loading rows={2} height={260} />}
       {loaded && deployments.length === 0 && (
         <Empty icon={<IconStack2 />} title="Nothing is deployed">
-          A deployment serves one model with a prefill pool and a decode pool. Both can be resized here while requests run.
+          A deployment serves one model with a prefill pool and a decode pool. Both can be resized here while requests
+          run.
         </Empty>
       )}
       <Stack gap={40}>

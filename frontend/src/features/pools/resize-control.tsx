@@ -87,7 +87,15 @@ export function ResizeControl({ pool, slots, disabled }: ResizeControlProps) {
         </Text>
       )}
       {draft && (
-        <ResizeDialog opened={asking} pool={pool} draft={draft} slots={slots} onRebase={setDraft} onClose={() => setAsking(false)} onDone={drop} />
+        <ResizeDialog
+          opened={asking}
+          pool={pool}
+          draft={draft}
+          slots={slots}
+          onRebase={setDraft}
+          onClose={() => setAsking(false)}
+          onDone={drop}
+        />
       )}
     </form>
   );

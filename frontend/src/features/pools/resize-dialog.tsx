@@ -1,11 +1,9 @@
 import { Alert, Button, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
 import { IconArrowNarrowRight, IconUsers } from "@tabler/icons-react";
 import { useState } from "react";
 import type { PoolView } from "@/generated/contracts";
 import { Failure } from "@/components/states";
 import { RoleMark } from "@/components/role-mark";
-import { plural } from "@/lib/format";
 import { useResizePool } from "./api/resize-pool";
 import classes from "./pools.module.css";
 import { consequence, movedTo, rebase, type ResizeDraft } from "./resize-draft";
@@ -34,15 +32,17 @@ export function ResizeDialog({ opened, pool, draft, slots, onRebase, onClose, on
     resize.mutate(
       { poolId: pool.id, generation: seen.generation, replicas: wanted, reason },
       {
-        onSuccess: () => {
-          notifications.show({ message: `Resizing ${pool.role} to ${plural(wanted, "replica")}.` });
-          onDone();
-        },
+        onSuccess: onDone,
       },
     );
 
   return (
-    <Modal opened={opened} onClose={onClose} title={`Resize ${pool.role} of ${pool.deployment}`} data-testid="resize-dialog">
+    <Modal
+      opened={opened}
+      onClose={onClose}
+      title={`Resize ${pool.role} of ${pool.deployment}`}
+      data-testid="resize-dialog"
+    >
       <Stack gap="md">
         <div className={classes.change}>
           <RoleMark role={pool.role} />
@@ -59,7 +59,12 @@ export function ResizeDialog({ opened, pool, draft, slots, onRebase, onClose, on
               : consequence(pool.role, seen.replicas, wanted, freeSlots(slots))}
           </Text>
         ) : (
-          <Alert color="yellow" icon={<IconUsers />} title={`Someone changed it to ${moved.replicas}`} data-testid="resize-moved">
+          <Alert
+            color="yellow"
+            icon={<IconUsers />}
+            title={`Someone changed it to ${moved.replicas}`}
+            data-testid="resize-moved"
+          >
             <Text size="sm">
               You started from {seen.replicas}. Review the change from {moved.replicas} to {wanted} and decide again.
             </Text>
@@ -90,7 +95,12 @@ export function ResizeDialog({ opened, pool, draft, slots, onRebase, onClose, on
           <Button variant="default" onClick={onClose}>
             Cancel
           </Button>
-          <Button onClick={apply} loading={resize.isPending} disabled={moved !== null || nothingLeft} data-testid="resize-confirm">
+          <Button
+            onClick={apply}
+            loading={resize.isPending}
+            disabled={moved !== null || nothingLeft}
+            data-testid="resize-confirm"
+          >
             Resize to {wanted}
           </Button>
         </Group>

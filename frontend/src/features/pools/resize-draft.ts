@@ -50,6 +50,7 @@ export function consequence(role: string, before: number, after: number, free: n
   }
   const fewer = -more;
   const drain = `${fewer} ${role} ${fewer === 1 ? "worker takes" : "workers take"} no new requests, finishes what it has, then stops.`;
-  const drained = fewer === 1 ? drain : drain.replace("finishes what it has, then stops", "finish what they have, then stop");
+  const drained =
+    fewer === 1 ? drain : drain.replace("finishes what it has, then stops", "finish what they have, then stop");
   return after === 0 ? `${drained} With no ${role} worker left, this model answers no requests.` : drained;
 }

@@ -6,10 +6,7 @@ export function useCountdown(reported: number | null): number | null {
   useEffect(() => {
     if (reported === null) return;
     const end = performance.now() + reported * 1000;
-    const timer = setInterval(
-      () => setTick({ reported, left: Math.max(0, (end - performance.now()) / 1000) }),
-      1000,
-    );
+    const timer = setInterval(() => setTick({ reported, left: Math.max(0, (end - performance.now()) / 1000) }), 1000);
     return () => clearInterval(timer);
   }, [reported]);
   return tick.reported === reported ? tick.left : reported;

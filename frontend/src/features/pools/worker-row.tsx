@@ -33,7 +33,7 @@ export function WorkerRow({ worker, onShowLog }: WorkerRowProps) {
       <div className={classes.workerLoad}>
         <Tooltip label={`${count(worker.running)} running, ${count(worker.waiting)} waiting`}>
           <Text size="sm" className="figures" tabIndex={0}>
-            {worker.running === null ? UNKNOWN : worker.running}
+            <span data-testid="worker-running">{worker.running === null ? UNKNOWN : worker.running}</span>
             <Text span size="xs" c="dimmed">
               {" "}
               running{worker.waiting !== null && worker.waiting > 0 ? `, ${worker.waiting} waiting` : ""}
@@ -44,7 +44,12 @@ export function WorkerRow({ worker, onShowLog }: WorkerRowProps) {
           <Text size="xs" c="dimmed" className="figures">
             KV {percent(share)}
           </Text>
-          <Meter label={`KV cache of ${worker.name}`} share={share} color={stageColor(ROLE_STAGE[worker.role])} />
+          <Meter
+            label={`KV cache of ${worker.name}`}
+            share={share}
+            color={stageColor(ROLE_STAGE[worker.role])}
+            warnAt={0.9}
+          />
         </div>
       </div>
       <WorkerMenu worker={worker} onShowLog={onShowLog} />
@@ -90,7 +95,8 @@ function WorkerMenu({ worker, onShowLog }: WorkerRowProps) {
   const again = (): void =>
     restart.mutate(worker.id, {
       onSuccess: () => notifications.show({ message: `${worker.name} is being started again.` }),
-      onError: (error) => notifications.show({ color: "red", title: `${worker.name} was not restarted`, message: messageOf(error) }),
+      onError: (error) =>
+        notifications.show({ color: "red", title: `${worker.name} was not restarted`, message: messageOf(error) }),
     });
   return (
     <Group gap={2} wrap="nowrap" className={classes.workerMenu ?? ""}>

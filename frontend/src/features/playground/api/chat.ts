@@ -36,7 +36,11 @@ export async function* streamChat(request: ChatRequest, signal: AbortSignal): As
 }
 
 function brokenOff(): ApiError {
-  return new ApiError(0, "broken_off", "The answer broke off before its end. The connection to the control plane was lost.");
+  return new ApiError(
+    0,
+    "broken_off",
+    "The answer broke off before its end. The connection to the control plane was lost.",
+  );
 }
 
 /** What one server-sent event means: OpenAI chunks, our closing `timings`, or an error in either's shape. */

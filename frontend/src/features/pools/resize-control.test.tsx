@@ -1,0 +1,91 @@
+import { screen, waitFor } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import type { PoolView } from "@/generated/contracts";
+import { renderConsole } from "@/testing/render";
+import { operationView, poolView } from "@/testing/views";
+import { ResizeControl } from "./resize-control";
+
+const show = (pool: PoolView) => renderConsole(<ResizeControl pool={pool} slots={[]} disabled={false} />);
+
+function answerWith(status: number, body: unknown): ReturnType<typeof vi.fn<typeof fetch>> {
+  const fetcher = vi.fn<typeof fetch>(() => Promise.resolve(new Response(JSON.stringify(body), { status })));
+  vi.stubGlobal("fetch", fetcher);
+  return fetcher;
+}
+
+const button = (name: string | RegExp): HTMLButtonElement => screen.getByRole("button", { name });
+const bodyOf = (fetcher: ReturnType<typeof vi.fn<typeof fetch>>): unknown =>
+  JSON.parse(fetcher.mock.calls.at(-1)?.[1]?.body as string);
+
+afterEach(() => vi.unstubAllGlobals());
+
+describe("resizing a pool", () => {
+  it("has nothing to apply until the number differs", async () => {
+    show(poolView());
+    expect(button("Resize decode").disabled).toBe(true);
+    await userEvent.click(button("One decode replica more"));
+    expect(button("Resize decode").disabled).toBe(false);
+    await userEvent.click(button("One decode replica fewer"));
+    expect(button("Resize decode").disabled).toBe(true);
+  });
+
+  it("stays within the pool's bounds", () => {
+    show(poolView({ replicas: 8, max_replicas: 8, min_replicas: 8 }));
+    expect(button("One decode replica more").disabled).toBe(true);
+    expect(button("One decode replica fewer").disabled).toBe(true);
+  });
+
+  it("shows before and after, then sends the generation that was seen", async () => {
+    const fetcher = answerWith(202, { pool: poolView(), operation: operationView() });
+    show(poolView());
+    await userEvent.click(button("One decode replica more"));
+    await userEvent.click(button("Resize decode"));
+    expect(screen.getByTestId("resize-before").textContent).toBe("1");
+    expect(screen.getByTestId("resize-after").textContent).toBe("2");
+    expect(fetcher).not.toHaveBeenCalled();
+    await userEvent.type(screen.getByLabelText("Reason"), "more traffic");
+    await userEvent.click(button("Resize to 2"));
+    await waitFor(() => expect(screen.queryByTestId("resize-before")).toBeNull());
+    expect(fetcher.mock.calls[0]?.[0]).toBe("/api/v1/pools/pool-decode");
+    expect(bodyOf(fetcher)).toEqual({ generation: 3, replicas: 2, reason: "more traffic" });
+  });
+
+  it("asks for a review when someone else was faster, and sends the new generation after it", async () => {
+    const fetcher = answerWith(409, {
+      error: {
+        code: "stale_generation",
+        message: "Changed.",
+        field: "generation",
+        current: { generation: 4, replicas: 3 },
+      },
+    });
+    show(poolView());
+    await userEvent.click(button("One decode replica more"));
+    await userEvent.click(button("Resize decode"));
+    await userEvent.click(button("Resize to 2"));
+    await screen.findByText("Someone changed it to 3");
+    expect(button("Resize to 2").disabled).toBe(true);
+    await userEvent.click(button("Review 3 → 2"));
+    expect(screen.getByTestId("resize-before").textContent).toBe("3");
+    await userEvent.click(button("Resize to 2"));
+    await waitFor(() => expect(fetcher).toHaveBeenCalledTimes(2));
+    expect(bodyOf(fetcher)).toMatchObject({ generation: 4, replicas: 2 });
+  });
+
+  it("says why it was refused", async () => {
+    answerWith(400, {
+      error: {
+        code: "over_capacity",
+        message: "9 replicas need more slots than there are.",
+        field: "replicas",
+        current: null,
+      },
+    });
+    show(poolView());
+    await userEvent.click(button("One decode replica more"));
+    await userEvent.click(button("Resize decode"));
+    await userEvent.click(button("Resize to 2"));
+    expect((await screen.findByRole("alert")).textContent).toContain("9 replicas need more slots");
+  });
+});

@@ -1,0 +1,214 @@
+// Views as the contracts describe them, with what a test cares about on top.
+
+import {
+  DEFAULT_ENGINE_SETTINGS,
+  NodePhase,
+  OperationKind,
+  OperationState,
+  PrefillPath,
+  Role,
+  WorkerDesired,
+  WorkerPhase,
+  type ConsoleEvent,
+  type DeploymentFrame,
+  type DeploymentView,
+  type EventMessage,
+  type NodeView,
+  type OperationView,
+  type PoolFrame,
+  type PoolView,
+  type Quantiles,
+  type RequestTiming,
+  type Snapshot,
+  type SnapshotMessage,
+  type TelemetryFrame,
+  type WorkerView,
+} from "@/generated/contracts";
+
+const AT = "2026-10-31T12:00:00+00:00";
+
+export function workerView(changes: Partial<WorkerView> = {}): WorkerView {
+  return {
+    id: "w1",
+    name: "decode-1",
+    pool_id: "pool-decode",
+    node_id: "n1",
+    node_name: "desk",
+    role: Role.DECODE,
+    desired: WorkerDesired.RUN,
+    phase: WorkerPhase.READY,
+    reason: "",
+    attempts: 1,
+    next_start_s: null,
+    drain_left_s: null,
+    device_ids: ["cpu-0"],
+    running: 0,
+    waiting: 0,
+    kv_blocks_used: 0,
+    kv_blocks_total: 1024,
+    handoffs: 0,
+    fingerprint: "f",
+    log_tail: [],
+    created_at: AT,
+    phase_since: AT,
+    ...changes,
+  };
+}
+
+export function poolView(changes: Partial<PoolView> = {}): PoolView {
+  return {
+    id: "pool-decode",
+    deployment: "small",
+    role: Role.DECODE,
+    replicas: 1,
+    ready: 1,
+    generation: 3,
+    min_replicas: 0,
+    max_replicas: 8,
+    refusals: [],
+    workers: [workerView()],
+    ...changes,
+  };
+}
+
+export function deploymentView(changes: Partial<DeploymentView> = {}): DeploymentView {
+  return {
+    name: "small",
+    model: "small",
+    serving: true,
+    status: "",
+    local_prefill_tokens: 64,
+    settings: DEFAULT_ENGINE_SETTINGS,
+    created_at: AT,
+    deleting: false,
+    pools: [poolView({ id: "pool-prefill", role: Role.PREFILL, workers: [] }), poolView()],
+    ...changes,
+  };
+}
+
+export function nodeView(changes: Partial<NodeView> = {}): NodeView {
+  return {
+    id: "n1",
+    name: "desk",
+    hostname: "desk",
+    address: "10.0.0.4",
+    phase: NodePhase.READY,
+    agent_version: "0.1.0",
+    cpu_cores: 8,
+    memory_total: 1024,
+    memory_used: null,
+    generation: 1,
+    observed_generation: 1,
+    joined_at: AT,
+    last_report_at: AT,
+    devices: [],
+    ...changes,
+  };
+}
+
+export function operationView(changes: Partial<OperationView> = {}): OperationView {
+  return {
+    id: "o1",
+    kind: OperationKind.RESIZE,
+    state: OperationState.RUNNING,
+    target: "small/decode",
+    title: "Resize decode of small",
+    requested_by: "admin",
+    reason: "",
+    before: "1 replica",
+    after: "2 replicas",
+    progress: 0,
+    outcome: "",
+    started_at: AT,
+    finished_at: null,
+    steps: [],
+    ...changes,
+  };
+}
+
+export const NO_SAMPLES: Quantiles = { count: 0, p50: null, p95: null, p99: null };
+
+export function poolFrame(changes: Partial<PoolFrame> = {}): PoolFrame {
+  return {
+    pool_id: "pool-decode",
+    role: Role.DECODE,
+    running: null,
+    waiting: null,
+    waiting_tokens: null,
+    kv_blocks_used: null,
+    kv_blocks_total: null,
+    queue: NO_SAMPLES,
+    transfer: NO_SAMPLES,
+    transfer_bytes: 0,
+    output_tokens: 0,
+    ...changes,
+  };
+}
+
+export function deploymentFrame(changes: Partial<DeploymentFrame> = {}): DeploymentFrame {
+  return {
+    deployment: "small",
+    ttft: NO_SAMPLES,
+    tpot: NO_SAMPLES,
+    itl: NO_SAMPLES,
+    first_gap: NO_SAMPLES,
+    e2e: NO_SAMPLES,
+    in_flight: null,
+    received: 0,
+    completed: 0,
+    failed: 0,
+    rejected: 0,
+    cancelled: 0,
+    handoffs: 0,
+    handoff_failures: 0,
+    local_prefills: 0,
+    prompt_tokens: 0,
+    output_tokens: 0,
+    pools: [],
+    ...changes,
+  };
+}
+
+export function telemetryFrame(second: number, changes: Partial<DeploymentFrame> = {}): TelemetryFrame {
+  return { second, deployments: [deploymentFrame(changes)] };
+}
+
+export function requestTiming(changes: Partial<RequestTiming> = {}): RequestTiming {
+  return {
+    request_id: "r1",
+    deployment: "small",
+    path: PrefillPath.HANDOFF,
+    prefill_worker: "w0",
+    decode_worker: "w1",
+    prompt_tokens: 512,
+    cached_tokens: 0,
+    completion_tokens: 64,
+    finish_reason: "stop",
+    ttft_s: 0.2,
+    tpot_s: 0.03,
+    e2e_s: 2,
+    segments: [
+      { name: "router", seconds: 0.01 },
+      { name: "prefill_queue", seconds: 0.04 },
+      { name: "prefill", seconds: 0.14 },
+      { name: "network", seconds: 0.01 },
+    ],
+    first_gap_s: 0.04,
+    handoff_s: 0.01,
+    handoff_bytes: 1024,
+    decode_wait_s: 0.002,
+    retries: 0,
+    ...changes,
+  };
+}
+
+export function snapshotMessage(changes: Partial<Snapshot> = {}): SnapshotMessage {
+  return {
+    type: "snapshot",
+    snapshot: { seq: "100-0", deployments: [], nodes: [], operations: [], models: [], frames: [], ...changes },
+  };
+}
+
+export function eventMessage(seq: string, event: ConsoleEvent): EventMessage {
+  return { type: "event", seq, event };
+}

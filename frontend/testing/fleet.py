@@ -1,0 +1,350 @@
+"""A make-believe fleet, in the contracts' own types, lively enough to look at."""
+
+from __future__ import annotations
+
+import math
+import random
+import uuid
+from datetime import UTC, datetime, timedelta
+
+from inference.contracts.console import (
+    DeploymentFrame,
+    DeploymentView,
+    DeviceView,
+    ModelView,
+    NodeView,
+    OperationStepView,
+    OperationView,
+    PoolFrame,
+    PoolView,
+    Quantiles,
+    TelemetryFrame,
+    WorkerView,
+)
+from inference.contracts.specs import EngineSettings
+from inference.contracts.states import (
+    DeviceKind,
+    NodePhase,
+    OperationKind,
+    OperationState,
+    Role,
+    WorkerDesired,
+    WorkerPhase,
+)
+
+GIB = 1024**3
+BLOCKS = 1024
+
+
+def iso(ago_s: float = 0) -> str:
+    return (datetime.now(UTC) - timedelta(seconds=ago_s)).isoformat()
+
+
+def worker(role: Role, number: int, deployment: str, device: str, node: str = "desk", **changes: object) -> WorkerView:
+    values: dict[str, object] = {
+        "id": str(uuid.uuid4()),
+        "name": f"{role}-{number}",
+        "pool_id": f"{deployment}-{role}",
+        "node_id": node,
+        "node_name": node,
+        "role": role,
+        "desired": WorkerDesired.RUN,
+        "phase": WorkerPhase.READY,
+        "reason": "",
+        "attempts": 1,
+        "next_start_s": None,
+        "drain_left_s": None,
+        "device_ids": (device,),
+        "running": random.randint(0, 5),
+        "waiting": 0,
+        "kv_blocks_used": random.randint(100, 700),
+        "kv_blocks_total": BLOCKS,
+        "handoffs": 0,
+        "fingerprint": "5f1c",
+        "log_tail": (
+            "2026-10-31 14:02:01 [info] loading weights path=/models/smollm2",
+            "2026-10-31 14:02:04 [info] weights loaded seconds=2.9 dtype=float32",
+            "2026-10-31 14:02:04 [info] KV arena ready blocks=1024 block_size=16",
+            "2026-10-31 14:02:05 [info] first token generated, ready",
+        ),
+        "created_at": iso(3000),
+        "phase_since": iso(random.randint(100, 2900)),
+    }
+    return WorkerView(**{**values, **changes})
+
+
+def pool(deployment: str, role: Role, replicas: int, workers: tuple[WorkerView, ...], **changes: object) -> PoolView:
+    values: dict[str, object] = {
+        "id": f"{deployment}-{role}",
+        "deployment": deployment,
+        "role": role,
+        "replicas": replicas,
+        "ready": sum(one.phase == WorkerPhase.READY for one in workers),
+        "generation": 3,
+        "min_replicas": 0,
+        "max_replicas": 64,
+        "refusals": (),
+        "workers": workers,
+    }
+    return PoolView(**{**values, **changes})
+
+
+def deployments() -> list[DeploymentView]:
+    small = "smollm2-135m"
+    big = "qwen3-8b"
+    failed = worker(
+        Role.DECODE,
+        2,
+        big,
+        "gpu-2",
+        "rack-2-04",
+        phase=WorkerPhase.FAILED,
+        reason="/models/qwen3-8b-awq is not a directory and not a hub id that can be reached.",
+        attempts=5,
+        running=None,
+        waiting=None,
+        kv_blocks_used=None,
+        kv_blocks_total=None,
+    )
+    backoff = worker(
+        Role.DECODE,
+        3,
+        big,
+        "gpu-3",
+        "rack-2-04",
+        phase=WorkerPhase.BACKOFF,
+        reason="The process ended with exit code 1: CUDA out of memory.",
+        attempts=2,
+        next_start_s=24.0,
+        running=None,
+        waiting=None,
+        kv_blocks_used=None,
+        kv_blocks_total=None,
+    )
+    drain = worker(
+        Role.PREFILL,
+        2,
+        big,
+        "gpu-1",
+        "rack-2-04",
+        phase=WorkerPhase.DRAINING,
+        desired=WorkerDesired.DRAIN,
+        drain_left_s=212.0,
+        running=1,
+        handoffs=2,
+    )
+    return [
+        DeploymentView(
+            name=small,
+            model="smollm2-135m",
+            serving=True,
+            status="",
+            local_prefill_tokens=64,
+            settings=EngineSettings(),
+            created_at=iso(3600),
+            deleting=False,
+            pools=(
+                pool(small, Role.PREFILL, 1, (worker(Role.PREFILL, 1, small, "cpu-0"),)),
+                pool(small, Role.DECODE, 1, (worker(Role.DECODE, 1, small, "cpu-1"),)),
+            ),
+        ),
+        DeploymentView(
+            name=big,
+            model="qwen3-8b-instruct",
+            serving=True,
+            status="1 of 3 decode workers ready",
+            local_prefill_tokens=256,
+            settings=EngineSettings(),
+            created_at=iso(86400),
+            deleting=False,
+            pools=(
+                pool(big, Role.PREFILL, 1, (worker(Role.PREFILL, 1, big, "gpu-0", "rack-2-04"), drain)),
+                pool(
+                    big,
+                    Role.DECODE,
+                    4,
+                    (worker(Role.DECODE, 1, big, "gpu-4", "rack-2-04"), failed, backoff),
+                    refusals=("1 more decode worker is wanted, but no GPU with 24 GiB free is left on any ready node.",),
+                ),
+            ),
+        ),
+    ]
+
+
+def nodes(current: list[DeploymentView]) -> list[NodeView]:
+    holders = {
+        (one.node_id, device): one.id
+        for deployment in current
+        for group in deployment.pools
+        for one in group.workers
+        for device in one.device_ids
+    }
+    cpu = tuple(
+        DeviceView(
+            device_id=f"cpu-{index}",
+            kind=DeviceKind.CPU,
+            index=index,
+            name="AMD EPYC 7B13",
+            memory_total=6 * GIB,
+            memory_used=int((0.2 + 0.15 * (index < 2)) * 6 * GIB),
+            utilization=random.random() * 0.7 if index < 2 else 0.0,
+            temperature_c=None,
+            power_w=None,
+            cores=(2 * index, 2 * index + 1),
+            worker_id=holders.get(("desk", f"cpu-{index}")),
+        )
+        for index in range(4)
+    )
+    gpu = tuple(
+        DeviceView(
+            device_id=f"gpu-{index}",
+            kind=DeviceKind.GPU,
+            index=index,
+            name="NVIDIA L4",
+            memory_total=24 * GIB,
+            memory_used=int((0.93 if index == 4 else 0.6) * 24 * GIB) if index < 5 else None,
+            utilization=random.random() if index < 5 else None,
+            temperature_c=58.0 + index,
+            power_w=61.0 + 2 * index,
+            cores=(),
+            worker_id=holders.get(("rack-2-04", f"gpu-{index}")),
+        )
+        for index in range(6)
+    )
+    return [
+        _node("desk", "10.0.0.4", 8, 24, cpu, NodePhase.READY),
+        _node("rack-2-04", "10.0.2.14", 64, 512, gpu, NodePhase.READY),
+        _node("rack-2-05", "10.0.2.15", 64, 512, (), NodePhase.LOST),
+    ]
+
+
+def _node(name: str, address: str, cores: int, gib: int, devices: tuple[DeviceView, ...], phase: NodePhase) -> NodeView:
+    lost = phase == NodePhase.LOST
+    return NodeView(
+        id=name,
+        name=name,
+        hostname=f"{name}.lab",
+        address=address,
+        phase=phase,
+        agent_version="0.1.0",
+        cpu_cores=cores,
+        memory_total=gib * GIB,
+        memory_used=None if lost else int(0.41 * gib * GIB),
+        generation=12,
+        observed_generation=12,
+        joined_at=iso(90000),
+        last_report_at=iso(740 if lost else 1),
+        devices=devices,
+    )
+
+
+def models() -> list[ModelView]:
+    return [
+        ModelView(
+            name="smollm2-135m",
+            path="/var/lib/tandem/models/smollm2-135m-instruct",
+            description="SmolLM2 135M Instruct, the default",
+            created_at=iso(90000),
+        ),
+        ModelView(name="qwen3-8b-instruct", path="Qwen/Qwen3-8B", description="", created_at=iso(80000)),
+    ]
+
+
+def operation(title: str, target: str, state: OperationState, age_s: float, **changes: object) -> OperationView:
+    done = state != OperationState.RUNNING
+    values: dict[str, object] = {
+        "id": str(uuid.uuid4()),
+        "kind": OperationKind.RESIZE,
+        "state": state,
+        "target": target,
+        "title": title,
+        "requested_by": "admin",
+        "reason": "",
+        "before": "1 replica",
+        "after": "2 replicas",
+        "progress": 1.0 if done else 0.4,
+        "outcome": "All replicas are ready." if state == OperationState.SUCCEEDED else "",
+        "started_at": iso(age_s),
+        "finished_at": iso(age_s - 18) if done else None,
+        "steps": (
+            OperationStepView(at=iso(age_s), text="Asked for by admin"),
+            OperationStepView(at=iso(age_s - 1), text="decode-2 placed on desk (cpu-2)"),
+            OperationStepView(at=iso(age_s - 6), text="decode-2 loads its weights"),
+        ),
+    }
+    return OperationView(**{**values, **changes})
+
+
+def operations() -> list[OperationView]:
+    return [
+        operation("Resize decode of qwen3-8b", "qwen3-8b/decode", OperationState.RUNNING, 41, before="3 replicas", after="4 replicas", reason="Evening traffic"),
+        operation("Resize prefill of qwen3-8b", "qwen3-8b/prefill", OperationState.SUCCEEDED, 900, before="2 replicas", after="1 replica"),
+        operation("Resize decode of qwen3-8b", "qwen3-8b/decode", OperationState.SUPERSEDED, 1500, outcome="A later resize took over."),
+        operation("Deploy smollm2-135m", "smollm2-135m", OperationState.SUCCEEDED, 3600, kind=OperationKind.DEPLOY, before="", after="1 prefill, 1 decode"),
+        operation(
+            "Deploy qwen3-8b",
+            "qwen3-8b",
+            OperationState.FAILED,
+            86400,
+            kind=OperationKind.DEPLOY,
+            before="",
+            after="1 prefill, 3 decode",
+            outcome="decode-2 failed: /models/qwen3-8b-awq is not a directory.",
+        ),
+    ]
+
+
+def frame(second: int, current: list[DeploymentView]) -> TelemetryFrame:
+    return TelemetryFrame(second=second, deployments=tuple(_deployment_frame(second, one) for one in current))
+
+
+def _deployment_frame(second: int, deployment: DeploymentView) -> DeploymentFrame:
+    quiet = second % 300 < 45
+    wave = 0.5 + 0.4 * math.sin(second / 37) + random.random() * 0.15
+    burst = 1.0 + 2.5 * math.exp(-(((second % 170) - 85) ** 2) / 300)
+    decode = max(1, sum(group.ready for group in deployment.pools if group.role == Role.DECODE))
+    load = 0.0 if quiet else wave * burst
+    return DeploymentFrame(
+        deployment=deployment.name,
+        ttft=_quantiles(quiet, 0.085 * burst + 0.03 * wave, 2.4),
+        tpot=_quantiles(quiet, (0.021 + 0.006 * wave) / math.sqrt(decode), 1.5),
+        itl=_quantiles(quiet, 0.020 + 0.004 * wave, 2.2),
+        first_gap=_quantiles(quiet, 0.034 + 0.01 * wave * burst, 2.0),
+        e2e=_quantiles(quiet, 1.8, 2.0),
+        in_flight=round(6 * load),
+        received=round(3 * load),
+        completed=round(3 * load),
+        failed=int(not quiet and random.random() < 0.01),
+        rejected=0,
+        cancelled=0,
+        handoffs=round(2 * load),
+        handoff_failures=0,
+        local_prefills=round(load),
+        prompt_tokens=round(900 * load),
+        output_tokens=round(150 * load),
+        pools=tuple(_pool_frame(group, load, quiet) for group in deployment.pools),
+    )
+
+
+def _pool_frame(group: PoolView, load: float, quiet: bool) -> PoolFrame:
+    prefill = group.role == Role.PREFILL
+    return PoolFrame(
+        pool_id=group.id,
+        role=group.role,
+        running=round(min(2.0, load)) if prefill else round(5 * load),
+        waiting=round(max(0.0, 2.2 * load - 1.2)) if prefill else 0,
+        waiting_tokens=round(max(0.0, 2.2 * load - 1.2)) * 512 if prefill else 0,
+        kv_blocks_used=round(BLOCKS * min(0.97, 0.08 + 0.22 * load)),
+        kv_blocks_total=BLOCKS,
+        queue=_quantiles(quiet, 0.01 * load + 1e-4, 2.0),
+        transfer=_quantiles(quiet or not prefill, 0.012, 1.8),
+        transfer_bytes=round(2 * load) * 512 * 23040,
+        output_tokens=round(150 * load),
+    )
+
+
+def _quantiles(none: bool, p50: float, spread: float) -> Quantiles:
+    if none:
+        return Quantiles(count=0, p50=None, p95=None, p99=None)
+    noisy = p50 * random.uniform(0.95, 1.05)
+    return Quantiles(count=30, p50=noisy, p95=noisy * spread * 0.8, p99=noisy * spread * random.uniform(1.0, 1.15))
