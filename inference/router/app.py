@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from inference.router.background import Background
+from inference.router.background import Background, end, keep_running
 from inference.router.config import RouterConfig
 from inference.router.edge import echo_request_id, speak_openai
 from inference.router.endpoints import Endpoints
@@ -86,13 +86,14 @@ async def running(config: RouterConfig) -> AsyncIterator[Router]:
     followers: list[asyncio.Task[None]] = []
     try:
         await router.start()
-        followers = [asyncio.create_task(router.tables.run()), asyncio.create_task(router.telemetry.run())]
+        followers = [
+            asyncio.create_task(keep_running(job))
+            for job in (router.tables.run, router.telemetry.run_clock, router.telemetry.run_sender)
+        ]
         yield router
     finally:
         await router.stop()
-        for follower in followers:
-            follower.cancel()
-        await asyncio.gather(*followers, return_exceptions=True)
+        await end(followers)
         await redis.aclose()
 
 

@@ -3,10 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
+import structlog
+
 T = TypeVar("T")
+
+_CANCEL_AGAIN_S = 0.1
+_RESTART_PAUSE_S = 1.0
+_log = structlog.get_logger()
+
+
+async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel `tasks` until they are done.
+
+    Once is not enough for tasks that use the Redis client: it writes through `asyncio.wait_for`, which before Python
+    3.12 loses a cancellation that arrives together with the result (CPython issue 86296).
+    """
+    running = {task for task in tasks if not task.done()}
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=_CANCEL_AGAIN_S)
+
+
+async def keep_running(job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run `job`, which never ends by itself; when a bug ends it, say so and start it again."""
+    while True:
+        try:
+            await job()
+        except Exception:
+            _log.exception("a background job broke and is started again", job=job.__qualname__)
+        await asyncio.sleep(_RESTART_PAUSE_S)
 
 
 class Background:
@@ -26,6 +55,4 @@ class Background:
         if not self._tasks:
             return
         _, late = await asyncio.wait(set(self._tasks), timeout=within_s)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        await end(late)

@@ -35,8 +35,10 @@ async def echo_request_id(request: web.BaseRequest, response: web.StreamResponse
 
 
 def speak_openai(metrics: Metrics) -> Middleware:
-    """Middleware: turns every error into an OpenAI-shaped answer that tells nothing of the inside; puts the request id on
-    every log line."""
+    """Middleware: turns every error into an OpenAI-shaped answer that tells nothing of the inside.
+
+    It also puts the request id on every log line of the request.
+    """
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:

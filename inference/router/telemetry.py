@@ -53,19 +53,15 @@ class Telemetry:
             window.second = second
         return windows
 
-    async def run(self) -> None:
-        """Close windows and send them, for ever. A slow Redis delays the sending, never the closing."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._close_each_window())
-            tasks.create_task(self._send_what_is_closed())
-
-    async def _close_each_window(self) -> None:
+    async def run_clock(self) -> None:
+        """Close windows for ever. Apart from the sending, so that a slow Redis makes no window longer."""
         while True:
             await asyncio.sleep(self._window_s - time.time() % self._window_s)
             self._unsent.extend(codec.encode(window) for window in self.close_windows(int(time.time())))
             self._closed.set()
 
-    async def _send_what_is_closed(self) -> None:
+    async def run_sender(self) -> None:
+        """Send closed windows for ever."""
         while True:
             await self._closed.wait()
             self._closed.clear()

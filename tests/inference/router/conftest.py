@@ -8,6 +8,7 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
+from functools import cached_property
 from pathlib import Path
 
 import aiohttp
@@ -62,7 +63,6 @@ class Bench:
         self.deadlines = DEADLINES
         self.limits = Limits(suspect_s=1.0)
         self.router: Router
-        self.openai: AsyncOpenAI
         self.http: aiohttp.ClientSession
         self._versions = itertools.count(1)
         self._redis = redis.Redis.from_url(server.url, socket_timeout=5)
@@ -95,16 +95,21 @@ class Bench:
         self.http = await self._stack.enter_async_context(
             aiohttp.ClientSession(self.url, headers={"Authorization": f"Bearer {KEY}"})
         )
-        self.openai = await self._stack.enter_async_context(
-            AsyncOpenAI(base_url=f"{self.url}/v1", api_key=KEY, max_retries=0)
-        )
         return self
+
+    @cached_property
+    def openai(self) -> AsyncOpenAI:
+        client = AsyncOpenAI(base_url=f"{self.url}/v1", api_key=KEY, max_retries=0)
+        self._stack.push_async_callback(client.close)
+        return client
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.router.port}"
 
-    def publish(self, workers: list[ScriptedWorker] | None = None, version: int | None = None, **fields: object) -> None:
+    def publish(
+        self, workers: list[ScriptedWorker] | None = None, version: int | None = None, **fields: object
+    ) -> None:
         served = self.workers if workers is None else workers
         deployment = DeploymentRoute(
             name="chat",

@@ -11,6 +11,7 @@ import itertools
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 from aiohttp import web
@@ -35,6 +36,8 @@ from inference.contracts.generation import (
 from inference.contracts.reports import Address
 from inference.contracts.routing import WorkerRoute
 from inference.contracts.states import FinishReason, PrefillPath, Role
+
+T = TypeVar("T")
 
 SECRET = "cluster-secret-of-the-tests"
 PIECES = ("Zwei", " Räder", ",", " ein", " Rad", "tandem", " 🚲", "!")
@@ -253,7 +256,7 @@ class ScriptedWorker:
             timings=timings,
         )
 
-    async def _enter(self, request: web.Request, call: str, kind: type):  # noqa: ANN202
+    async def _enter(self, request: web.Request, call: str, kind: type[T]) -> T:
         self.calls[call] += 1
         if not auth.is_bearer(request.headers.get("Authorization"), SECRET, auth.PURPOSE_WORKER_HTTP):
             raise web.HTTPUnauthorized

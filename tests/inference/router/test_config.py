@@ -10,9 +10,9 @@ ENV = {"REDIS_URL": "redis://:pw@127.0.0.1:1/0", "TANDEM_CLUSTER_SECRET": "s3cre
 
 
 def test_arguments_win_over_the_environment() -> None:
-    env = {**ENV, "TANDEM_ROUTER_HOST": "0.0.0.0", "TANDEM_ROUTER_PORT": "7000", "TANDEM_DATA": "/d"}
+    env = {**ENV, "TANDEM_ROUTER_HOST": "192.0.2.7", "TANDEM_ROUTER_PORT": "7000", "TANDEM_DATA": "/d"}
     config = read_config(env)
-    assert (config.host, config.port, config.data_dir) == ("0.0.0.0", 7000, Path("/d"))
+    assert (config.host, config.port, config.data_dir) == ("192.0.2.7", 7000, Path("/d"))
     assert read_config(env, host="::1", port=0).port == 0
 
 

@@ -24,7 +24,9 @@ def test_a_known_key_is_found_by_its_digest(header: str) -> None:
     assert RING.check(header, NOW).key_id == "plain"
 
 
-@pytest.mark.parametrize("header", [None, "", "sk-1", "Basic sk-1", "Bearer", "Bearer ", "Bearer sk-9", f"Bearer {key_digest('sk-1')}"])
+@pytest.mark.parametrize(
+    "header", [None, "", "sk-1", "Basic sk-1", "Bearer", "Bearer ", "Bearer sk-9", f"Bearer {key_digest('sk-1')}"]
+)
 def test_anything_else_is_refused_with_401(header: str | None) -> None:
     with pytest.raises(ApiError) as caught:
         RING.check(header, NOW)

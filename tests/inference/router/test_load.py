@@ -26,9 +26,14 @@ def test_load_is_the_sum_over_live_requests() -> None:
 
 def test_a_request_that_breaks_leaves_no_load() -> None:
     live = LiveRequests()
-    with pytest.raises(RuntimeError), live.track("chat") as place:
-        place.move_to(A, 10)
-        raise RuntimeError
+
+    def break_off() -> None:
+        with live.track("chat") as place:
+            place.move_to(A, 10)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        break_off()
     assert live.loads() == {}
     assert live.in_flight() == {}
 

@@ -53,7 +53,8 @@ def test_text_parts_are_joined_and_developer_means_system() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "limit"), [({"max_tokens": 5}, 5), ({"max_completion_tokens": 6}, 6), ({}, None), ({"max_tokens": None}, None)]
+    ("fields", "limit"),
+    [({"max_tokens": 5}, 5), ({"max_completion_tokens": 6}, 6), ({}, None), ({"max_tokens": None}, None)],
 )
 def test_either_name_of_the_limit_counts(fields: dict[str, Any], limit: int | None) -> None:
     assert read_chat(chat(**fields)).max_tokens == limit
@@ -75,7 +76,9 @@ def test_unknown_fields_and_values_that_ask_for_nothing_are_ignored() -> None:
     read_chat(
         chat(user="u", metadata={}, n=1, tools=[], tool_choice="auto", logprobs=False, top_logprobs=0, logit_bias={})
     )
-    read_chat(chat(presence_penalty=0, frequency_penalty=0.0, response_format={"type": "text"}, parallel_tool_calls=True))
+    read_chat(
+        chat(presence_penalty=0, frequency_penalty=0.0, response_format={"type": "text"}, parallel_tool_calls=True)
+    )
     read_completion(completion(best_of=1, echo=False, suffix=None, logprobs=None))
 
 
@@ -102,7 +105,9 @@ def test_what_would_change_the_answer_and_is_not_offered_is_refused_by_name(name
     assert error.code == "unsupported_parameter"
 
 
-@pytest.mark.parametrize(("name", "value"), [("best_of", 3), ("echo", True), ("suffix", "x"), ("logprobs", 2), ("n", 2)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("best_of", 3), ("echo", True), ("suffix", "x"), ("logprobs", 2), ("n", 2)]
+)
 def test_what_completions_do_not_offer_is_refused_by_name(name: str, value: Any) -> None:
     assert refused(read_completion, completion(**{name: value})).param == name
 
