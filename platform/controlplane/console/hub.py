@@ -40,7 +40,7 @@ class Limits:
     block_s: float = 2.0
     settle_s: float = 2.5
     first_pause_s: float = 0.5
-    longest_pause_s: float = 5.0
+    longest_pause_s: float = 2.0
     linger_s: float = 60.0
     queue: int = 256
     batch: int = 500
@@ -121,9 +121,10 @@ class Hub:
                 log.warning("console stream interrupted; consoles get a snapshot", reason=str(error))
                 continue
             except (RedisError, OSError, TimeoutError) as error:
-                log.warning("console stream not readable", error=str(error), next_try_s=pause)
+                if self.outage is None:
+                    log.warning("console stream not readable; it will be tried until it is", error=str(error))
             except Exception:
-                log.exception("console hub failed", next_try_s=pause)
+                log.exception("console hub failed; it starts again", pause_s=pause)
             self._interrupt(OUTAGE)
             await asyncio.sleep(pause)
             pause = min(pause * 2, self._limits.longest_pause_s)
@@ -131,14 +132,17 @@ class Hub:
     async def _begin(self, client: redis.asyncio.Redis) -> None:
         """Start at the present end of the stream. What was sent while nobody looked may be lost: everybody resyncs."""
         info = await _stream_info(client)
-        self.position = BEGINNING if info is None else last_id(info)
+        position = BEGINNING if info is None else last_id(info)
+        oldest = StreamId(max(0, position.ms - FRAMES_KEPT * 1000), 0)
+        entries: Any = await client.xrange(names.CONSOLE_STREAM, min=str(oldest), max=str(position))
+        # No waiting from here on: position, frames and epoch change together.
         self.frames.clear()
-        oldest = StreamId(max(0, self.position.ms - FRAMES_KEPT * 1000), 0)
-        entries: Any = await client.xrange(names.CONSOLE_STREAM, min=str(oldest), max=str(self.position))
         for raw_id, fields in entries:
             self._keep_frame(_read_message(raw_id, fields))
-        self._followed_since = self.position
+        self.position = self._followed_since = position
         self.epoch += 1
+        if self.outage is not None:
+            log.info("console stream readable again")
         self.outage = None
         self._settled.set()
         for subscription in self._subscriptions:

@@ -12,7 +12,7 @@ from django.db import Error, close_old_connections, connections
 log = structlog.get_logger()
 
 FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 5.0
+LONGEST_PAUSE_S = 2.0
 
 
 class Loop(threading.Thread):
@@ -29,6 +29,7 @@ class Loop(threading.Thread):
         self._turn = turn
         self._pause_s = pause_s
         self._stopping = stopping
+        self._interrupted = False
 
     def run(self) -> None:
         pause = 0.0
@@ -48,6 +49,11 @@ class Loop(threading.Thread):
         try:
             self._turn()
         except (redis.RedisError, Error) as error:
-            log.warning("interrupted, trying again", loop=self.name, error=str(error))
+            if not self._interrupted:
+                log.warning("interrupted; it will be tried until it works", loop=self.name, error=str(error))
+            self._interrupted = True
             return False
+        if self._interrupted:
+            log.info("works again", loop=self.name)
+        self._interrupted = False
         return True
