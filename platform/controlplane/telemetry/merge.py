@@ -79,16 +79,19 @@ class Live:
     def frame(self, second: int) -> TelemetryFrame:
         """What is known of `second`. A series that told nothing for `LATENCY_SPAN_S` is left out."""
         known = {series for at in _span(second, LATENCY_SPAN_S) for series in self._seconds.get(at, ())}
-        pools: dict[str, list[PoolFrame]] = {series.deployment: [] for series in known}
+        pools: dict[str, list[Series]] = {series.deployment: [] for series in known}
         for series in sorted(known):
-            if series.pool_id and (frame := self._pool(series, second)) is not None:
-                pools[series.deployment].append(frame)
-        deployments = (self._deployment(name, second, tuple(pools[name])) for name in sorted(pools))
+            if series.pool_id:
+                pools[series.deployment].append(series)
+        deployments = (self._deployment(name, pools[name], second) for name in sorted(pools))
         return TelemetryFrame(second=second, deployments=tuple(deployments))
 
-    def _deployment(self, name: str, second: int, pools: tuple[PoolFrame, ...]) -> DeploymentFrame:
+    def _deployment(self, name: str, pools: list[Series], second: int) -> DeploymentFrame:
+        """Requests as the routers saw them; hand-offs as the workers did, who alone make them."""
         series = Series(name, "")
         count = self._counters(series, second)
+        made = [self._counters(pool, second) for pool in pools]
+        frames = (self._pool(pool, second) for pool in pools)
         return DeploymentFrame(
             deployment=name,
             ttft=self._quantiles(series, second, Latency.TTFT),
@@ -102,12 +105,12 @@ class Live:
             failed=count.get(Counter.FAILED, 0),
             rejected=count.get(Counter.REJECTED, 0),
             cancelled=count.get(Counter.CANCELLED, 0),
-            handoffs=count.get(Counter.HANDOFFS, 0),
-            handoff_failures=count.get(Counter.HANDOFF_FAILURES, 0),
-            local_prefills=count.get(Counter.LOCAL_PREFILLS, 0),
+            handoffs=sum(each.get(Counter.HANDOFFS, 0) for each in made),
+            handoff_failures=sum(each.get(Counter.HANDOFF_FAILURES, 0) for each in made),
+            local_prefills=sum(each.get(Counter.LOCAL_PREFILLS, 0) for each in made),
             prompt_tokens=count.get(Counter.PROMPT_TOKENS, 0),
             output_tokens=count.get(Counter.OUTPUT_TOKENS, 0),
-            pools=pools,
+            pools=tuple(frame for frame in frames if frame is not None),
         )
 
     def _pool(self, series: Series, second: int) -> PoolFrame | None:

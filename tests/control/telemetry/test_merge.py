@@ -124,6 +124,15 @@ def test_what_a_worker_counts_is_not_counted_again_for_its_deployment() -> None:
     assert frame.pools[0].output_tokens == 100
 
 
+def test_hand_offs_are_counted_by_the_workers_that_make_them() -> None:
+    prefill, decode = worker(T, "worker:a", pool="p"), worker(T, "worker:b", pool="d")
+    prefill.count(Counter.HANDOFFS, 3)
+    prefill.count(Counter.HANDOFF_FAILURES, 1)
+    decode.count(Counter.LOCAL_PREFILLS, 2)
+    frame = deployment(live(prefill, decode, router(T, received=6)).frame(T))
+    assert (frame.handoffs, frame.handoff_failures, frame.local_prefills) == (3, 1, 2)
+
+
 def test_a_late_window_counts_in_the_latencies_of_the_seconds_that_follow() -> None:
     merged = live(router(T, ttft=0.1))
     assert deployment(merged.frame(T)).ttft.count == 1
