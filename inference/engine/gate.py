@@ -59,17 +59,18 @@ def probe_geometry(model: Any, device: torch.device) -> KVGeometry:
     """Run one token through `model` and see what K and V each layer makes. Use within inference mode.
 
     Raises:
-        TandemError(INVALID_REQUEST): attention sinks, or K and V that do not fit one arena.
+        TandemError(INVALID_REQUEST): the model wants to be called otherwise, has attention sinks, or makes K and V
+            that do not fit one arena.
     """
     if any("sink" in name for name, _ in model.named_parameters()):
         raise refuse("it has attention sinks")
     probe = _GeometryProbe()
-    with attention_step(probe):
-        model(
-            input_ids=torch.zeros(1, 1, dtype=torch.long, device=device),
-            position_ids=torch.zeros(1, 1, dtype=torch.long, device=device),
-            use_cache=False,
-        )
+    token = torch.zeros(1, 1, dtype=torch.long, device=device)
+    try:
+        with attention_step(probe):
+            model(input_ids=token, position_ids=token, use_cache=False)
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
+        raise refuse(f"a trial run failed with {error!r}") from error
     layers = [layer for layer, _, _ in probe.seen]
     if layers != list(range(model.config.num_hidden_layers)):
         raise refuse(f"its {model.config.num_hidden_layers} layers call attention in the order {layers}")

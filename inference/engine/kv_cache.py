@@ -42,23 +42,25 @@ class KVCache:
                 f"no memory on {device} for a KV arena of {slots} tokens ({size:.1f} GiB); lower kv_tokens"
             ) from error
         self.geometry = geometry
-        self._layers = [layer.unsqueeze(1) for layer in self._arena]  # each [2, 1, kv_heads, slots, head_size]
+        # Per layer [1, kv_heads, slots, head_size]; sliced once, as attention asks for each layer of each request.
+        self._keys = [layer[0:1] for layer in self._arena]
+        self._values = [layer[1:2] for layer in self._arena]
 
     def write(self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Put `keys` and `values` [1, kv_heads, tokens, head_size] at `slots` [tokens]."""
-        key_arena, value_arena = self._layers[layer]
-        key_arena.index_copy_(2, slots, keys)
-        value_arena.index_copy_(2, slots, values)
+        self._keys[layer].index_copy_(2, slots, keys)
+        self._values[layer].index_copy_(2, slots, values)
 
     def read(self, layer: int, spans: list[tuple[int, int]]) -> Pair:
         """Keys and values [1, kv_heads, tokens, head_size] of `spans`: views where there is one span, else copies."""
-        arena = self._layers[layer]
+        keys, values = self._keys[layer], self._values[layer]
         if len(spans) == 1:
             first, length = spans[0]
-            keys, values = arena.narrow(3, first, length)
-        else:
-            keys, values = torch.cat([arena.narrow(3, first, length) for first, length in spans], dim=3)
-        return keys, values
+            return keys.narrow(2, first, length), values.narrow(2, first, length)
+        return (
+            torch.cat([keys.narrow(2, first, length) for first, length in spans], dim=2),
+            torch.cat([values.narrow(2, first, length) for first, length in spans], dim=2),
+        )
 
     def export_bytes(self, slot_map: SlotMap, layers: range, start: int, end: int) -> memoryview:
         """See `Engine.export_kv`."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
+from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
@@ -90,8 +90,8 @@ def _directory(model_path: str) -> Path:
     except HFValidationError as error:
         raise _no_model(path, "there is no such directory") from error
     except RepositoryNotFoundError as error:
-        raise _no_model(path, "there is no such directory, and no such model on the hub") from error
-    except (LocalEntryNotFoundError, OSError) as error:
+        raise _no_model(path, "there is no such directory, and the hub shows no such model") from error
+    except OSError as error:
         raise ConnectionError(
             f"{model_path} is no directory here, and the model hub can't be reached to look for it there: {error}"
         ) from error

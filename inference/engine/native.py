@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from functools import partial
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import structlog
 import torch
@@ -32,6 +33,21 @@ from inference.engine.text_stream import TextStream
 
 log = structlog.get_logger()
 
+_LEAST = {"block_size": 1, "max_running": 1, "prefill_chunk_tokens": 0, "threads": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a started engine consists of."""
+
+    info: EngineInfo
+    tokenizer: Any
+    eos_ids: frozenset[int]
+    blocks: BlockManager
+    reservations: Reservations
+    cache: KVCache
+    loop: BatchLoop
+
 
 class NativeEngine:
     """An `Engine` for any Hugging Face decoder model that the gate lets pass.
@@ -55,17 +71,18 @@ class NativeEngine:
         self._settings = settings
         self._device = torch.device(device)
         self._threads = settings.threads or threads or len(os.sched_getaffinity(0))
-        self._log = log.bind(model=model_name, role=role)
+        self._log = log.bind(model=model_name, role=role, device=device)
         self._built = time.monotonic()
-        self._loop: BatchLoop | None = None
+        self._started: _Parts | None = None
 
     # -- life ------------------------------------------------------------------------------------
 
     @property
     def info(self) -> EngineInfo:
-        return self._info
+        return self._parts.info
 
     def start(self) -> None:
+        _check(self._settings)
         torch.set_num_threads(self._threads)
         if self._device.type == "cuda" and not torch.cuda.is_available():
             raise RuntimeError(f"this worker was given {self._device}, but torch sees no CUDA device")
@@ -73,76 +90,69 @@ class NativeEngine:
         with torch.inference_mode():
             geometry = probe_geometry(loaded.model, self._device)
             check_against_reference(loaded.model, geometry, self._device)
-        self._info = _describe(self._model_name, loaded, geometry, self._settings)
-        self._blocks = BlockManager(self._info.kv_blocks_total)
-        self._reservations = Reservations(self._blocks, self._info.block_size)
-        slots = self._info.kv_blocks_total * self._info.block_size
-        self._cache = KVCache(geometry, slots, loaded.dtype, self._device)
-        self._tokenizer = loaded.tokenizer
-        self._eos_ids = loaded.eos_ids
-        self._decode = partial(loaded.tokenizer.decode, skip_special_tokens=True)
-        self._loop = BatchLoop(
+        self._started = self._assemble(loaded, geometry)
+        self._started.loop.start()
+        self._log.info("engine ready", dtype=str(loaded.dtype), threads=self._threads, **asdict(self.info))
+
+    def _assemble(self, loaded: LoadedModel, geometry: KVGeometry) -> _Parts:
+        info = _describe(self._model_name, loaded, geometry, self._settings)
+        blocks = BlockManager(info.kv_blocks_total)
+        reservations = Reservations(blocks, info.block_size)
+        cache = KVCache(geometry, info.kv_blocks_total * info.block_size, loaded.dtype, self._device)
+        loop = BatchLoop(
             ModelRunner(loaded.model, self._device),
-            self._cache,
-            self._reservations,
+            cache,
+            reservations,
             Scheduler(self._settings.max_running, self._settings.prefill_chunk_tokens),
             prepare_thread=lambda: torch.set_num_threads(self._threads),
         )
-        self._loop.start()
-        self._log.info(
-            "engine ready",
-            device=str(self._device),
-            dtype=str(loaded.dtype),
-            threads=self._threads,
-            kv_tokens=slots,
-            kv_bytes_per_token=self._info.kv_bytes_per_token,
-            fingerprint=self._info.fingerprint,
-        )
+        return _Parts(info, loaded.tokenizer, loaded.eos_ids, blocks, reservations, cache, loop)
 
     def stop(self) -> None:
-        if self._loop is not None:
-            self._loop.stop()
+        if self._started is not None:
+            self._started.loop.stop()
 
     @property
     def failure(self) -> str | None:
-        return None if self._loop is None else self._loop.failure
+        return None if self._started is None else self._started.loop.failure
 
     def heartbeat_age(self) -> float:
-        return time.monotonic() - self._built if self._loop is None else self._loop.heartbeat_age()
+        return time.monotonic() - self._built if self._started is None else self._started.loop.heartbeat_age()
 
     def load(self) -> WorkerLoad:
-        running, waiting, waiting_tokens = self._running.queue()
+        parts = self._parts
+        running, waiting, waiting_tokens = parts.loop.queue()
         return WorkerLoad(
             running=running,
             waiting=waiting,
             waiting_tokens=waiting_tokens,
-            kv_blocks_used=self._blocks.used,
-            kv_blocks_total=self._blocks.total,
+            kv_blocks_used=parts.blocks.used,
+            kv_blocks_total=parts.blocks.total,
         )
 
     def drain_window(self, window: Window) -> None:
         """Adds latencies STEP and QUEUE and counters PROMPT_TOKENS (computed here) and OUTPUT_TOKENS (made here)."""
-        self._running.drain_window(window)
+        self._parts.loop.drain_window(window)
 
     # -- prompts and blocks ----------------------------------------------------------------------
 
     def tokenize(self, prompt: Prompt) -> list[int]:
-        return chat.tokenize(self._tokenizer, prompt, self._info.vocab_size)
+        return chat.tokenize(self._parts.tokenizer, prompt, self._parts.info.vocab_size)
 
     def reserve(self, capacity: int) -> KVHandle:
-        return self._reservations.reserve(capacity)
+        return self._parts.reservations.reserve(capacity)
 
     def release(self, handle: KVHandle) -> None:
-        self._running.abort(handle)
-        self._reservations.release(handle)
+        self._parts.loop.abort(handle)
+        self._parts.reservations.release(handle)
 
     def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> memoryview:
-        with self._reservations.pin(handle) as slot_map, torch.inference_mode():
-            return self._cache.export_bytes(slot_map, layers, start, end)
+        with self._parts.reservations.pin(handle) as slot_map, torch.inference_mode():
+            return self._parts.cache.export_bytes(slot_map, layers, start, end)
 
     def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview) -> None:
-        with self._reservations.pin(handle) as slot_map, torch.inference_mode():
-            self._cache.import_bytes(slot_map, layers, start, end, data)
+        with self._parts.reservations.pin(handle) as slot_map, torch.inference_mode():
+            self._parts.cache.import_bytes(slot_map, layers, start, end, data)
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -170,13 +180,13 @@ class NativeEngine:
             raise TandemError(
                 ErrorCode.INVALID_REQUEST, f"max_tokens is {sampling.max_tokens}, not 1 or more", "max_tokens"
             )
-        chat.check_ids(token_ids, self._info.vocab_size)
+        chat.check_ids(token_ids, self._parts.info.vocab_size)
         return Sequence(
             handle=handle,
             token_ids=list(token_ids),
             sampling=sampling,
             sink=sink,
-            text=TextStream(self._decode, self._eos_ids, sampling),
+            text=TextStream(self._decode, self._parts.eos_ids, sampling),
             prompt_length=len(token_ids),
         )
 
@@ -184,29 +194,39 @@ class NativeEngine:
         """Queue `sequence`, which will leave KV of `tokens` tokens."""
         if tokens > sequence.handle.capacity:
             raise ValueError(f"{tokens} tokens do not fit a reservation of {sequence.handle.capacity}")
-        with self._reservations.pin(sequence.handle):
-            self._running.submit(sequence)
+        with self._parts.reservations.pin(sequence.handle):
+            self._parts.loop.submit(sequence)
+
+    def _decode(self, token_ids: list[int]) -> str:
+        text: str = self._parts.tokenizer.decode(token_ids, skip_special_tokens=True)
+        return text
 
     @property
-    def _running(self) -> BatchLoop:
-        if self._loop is None:
+    def _parts(self) -> _Parts:
+        if self._started is None:
             raise TandemError(ErrorCode.NOT_READY, "the engine has not started")
-        return self._loop
+        return self._started
+
+
+def _check(settings: EngineSettings) -> None:
+    """Refuse settings that no model can be run with.
+
+    Raises:
+        TandemError(INVALID_REQUEST): names the field.
+    """
+    for name, least in (_LEAST | {"kv_tokens": settings.block_size}).items():
+        value = getattr(settings, name)
+        if value < least:
+            raise TandemError(ErrorCode.INVALID_REQUEST, f"{name} is {value}; the least is {least}", name)
 
 
 def _describe(model_name: str, loaded: LoadedModel, geometry: KVGeometry, settings: EngineSettings) -> EngineInfo:
     """What the engine will be.
 
     Raises:
-        TandemError(INVALID_REQUEST): settings that contradict the model or each other.
+        TandemError(INVALID_REQUEST): `max_model_len` is more than the model was made for.
     """
     blocks = settings.kv_tokens // settings.block_size
-    if blocks < 1:
-        raise TandemError(
-            ErrorCode.INVALID_REQUEST,
-            f"kv_tokens is {settings.kv_tokens}, less than one block of {settings.block_size} tokens",
-            "kv_tokens",
-        )
     own = loaded.context_length
     if settings.max_model_len is not None and own is not None and settings.max_model_len > own:
         raise TandemError(

@@ -275,7 +275,9 @@ def test_the_context_is_the_least_of_model_setting_and_arena(start_engine: Engin
     ("settings", "message"),
     [
         ({"max_model_len": 1025}, "max_model_len is 1025, but the model was made for 1024 tokens"),
-        ({"kv_tokens": 15}, "kv_tokens is 15, less than one block of 16 tokens"),
+        ({"kv_tokens": 15}, "kv_tokens is 15; the least is 16"),
+        ({"block_size": 0}, "block_size is 0; the least is 1"),
+        ({"prefill_chunk_tokens": -1}, "prefill_chunk_tokens is -1; the least is 0"),
     ],
 )
 def test_settings_that_contradict_the_model_are_refused_for_good(settings, message, start_engine) -> None:
