@@ -8,7 +8,7 @@ from controlplane.core.clock import iso
 from controlplane.pools.models import Deployment, Pool, Worker
 from controlplane.pools.pairing import Peer, conflicts, serves
 from inference.contracts.console import DeploymentView, PoolView, WorkerView
-from inference.contracts.states import NodePhase, Role, WorkerDesired, WorkerPhase
+from inference.contracts.states import STARTING_UP, NodePhase, Role, WorkerDesired, WorkerPhase
 
 
 def deployment_view(deployment: Deployment) -> DeploymentView:
@@ -98,6 +98,11 @@ def _status(
     ready = sum(takes_requests(worker) for worker in workers)
     empty = [pool.role for pool in pools if pool.replicas == 0]
     failed = [worker.name for worker in workers if worker.phase == WorkerPhase.FAILED]
+    died = [
+        worker.name
+        for worker in workers
+        if worker.phase == WorkerPhase.BACKOFF or (worker.phase in STARTING_UP and worker.attempts > 1)
+    ]
     if deployment.deleting:
         return f"Being deleted: {len(workers)} left to stop."
     if serving and ready >= wanted:
@@ -108,6 +113,8 @@ def _status(
         return f"Not serving: the {empty[0]} pool has no workers."
     if failed:
         return f"Not serving: {failed[0]} failed."
+    if died:
+        return f"Not serving: {died[0]} died and is started again."
     if unpaired:
         return "Not serving: no prefill worker and decode worker have the same fingerprint."
     return f"Starting: {ready} of {wanted} workers ready."

@@ -79,7 +79,9 @@ def deployment_create(
         with transaction.atomic():
             deployment.save(force_insert=True)
     except IntegrityError as error:
-        raise Conflict(f"A deployment named {name!r} exists already.", code="name_taken", field="name") from error
+        leaving = Deployment.objects.filter(name=name, deleting=True).exists()
+        state = "is still being deleted" if leaving else "exists already"
+        raise Conflict(f"A deployment named {name!r} {state}.", code="name_taken", field="name") from error
     for role, replicas in counts.items():
         if replicas:
             Pool.objects.create(deployment=deployment, role=role, replicas=replicas)

@@ -102,6 +102,7 @@ def test_the_view_of_a_serving_deployment(pair: World, api: APIClient) -> None:
     [
         (WorkerPhase.FAILED, "f", "Not serving: decode-1 failed."),
         (WorkerPhase.LOADING, "f", "Starting: 1 of 2 workers ready."),
+        (WorkerPhase.BACKOFF, "f", "Not serving: decode-1 died and is started again."),
         (WorkerPhase.READY, "g", "Not serving: no prefill worker and decode worker have the same fingerprint."),
     ],
 )

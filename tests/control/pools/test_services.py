@@ -72,6 +72,15 @@ def test_a_taken_name_is_a_conflict(pair: World) -> None:
     assert refused.value.code == "name_taken"
 
 
+def test_a_name_is_free_again_only_when_its_deployment_is_gone(pair: World) -> None:
+    pair.delete()
+    with pytest.raises(Conflict, match="'m' is still being deleted"):
+        pair.deploy(unified=1)
+    pair.finish_drains()
+
+    pair.deploy(unified=1)
+
+
 def test_a_deployment_of_unified_workers_has_one_pool(world: World) -> None:
     world.node("a")
     operation = world.deploy(unified=2, local_prefill_tokens=0)
