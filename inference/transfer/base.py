@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -81,12 +80,20 @@ class Pushed:
     busy_s: float
 
 
-#: Ranges as they are computed, in order, the last one `done`; an error instead ends the fill with that cause.
-Computed = asyncio.Queue[Progress | TandemError]
+@dataclass(frozen=True, slots=True)
+class FirstToken:
+    """The prompt is read and the answer goes on after this token: the fill may be committed."""
+
+    token_id: int
+
+
+#: What feeds a push: ranges as they are computed, in order and the last one `done`, then the first token. An error ends
+#: the fill with that cause.
+Computed = asyncio.Queue[Progress | FirstToken | TandemError]
 
 
 class KVSender(Protocol):
-    async def push(self, order: PushOrder, computed: Computed, first_token: Awaitable[int]) -> Pushed:
+    async def push(self, order: PushOrder, computed: Computed) -> Pushed:
         """Send KV as it is computed and return once the receiver accepted it. Cancelling aborts the fill there.
 
         Raises:

@@ -87,6 +87,7 @@ class TcpReceiver:
             cause = error
             self._counters.fail("receiver", cause.code)
             log.warning("kv transfer: connection refused", peer=host, code=cause.code, reason=cause.message)
+            fills.abandon(cause)  # blocks first, courtesy second
             await self._say_why(link, cause)
         except OSError as error:  # closed, reset, or silent for too long
             log.debug("kv transfer: connection ended", peer=host, reason=str(error))

@@ -15,7 +15,7 @@ from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import Address
 from inference.engine.interface import Engine
 from inference.transfer import wire
-from inference.transfer.base import Computed, Pushed, PushOrder, TransferCounters, TransferLimits
+from inference.transfer.base import Computed, FirstToken, Pushed, PushOrder, TransferCounters, TransferLimits
 from inference.transfer.handshake import greet_receiver
 from inference.transfer.link import Link, LinkClosed, as_tandem_error
 
@@ -46,14 +46,14 @@ class TcpSender:
         self._limits = limits
         self._idle: defaultdict[Address, list[tuple[Link, asyncio.TimerHandle]]] = defaultdict(list)
 
-    async def push(self, order: PushOrder, computed: Computed, first_token: Awaitable[int]) -> Pushed:
+    async def push(self, order: PushOrder, computed: Computed) -> Pushed:
         who = f"decode worker at {order.target.host}:{order.target.port}"
         link: Link | None = None
         try:
             async with asyncio.timeout(self._limits.open_s):
                 link = await self._open(order)
             sent = _Sent()
-            await self._until_verdict(link, order, self._feed(link, order, sent, computed, first_token))
+            await self._until_verdict(link, order, self._feed(link, order, sent, computed))
         except BaseException as cause:
             error = as_tandem_error(cause, who)
             if link is None and isinstance(cause, asyncio.CancelledError):
@@ -125,27 +125,17 @@ class TcpSender:
                 task.cancel()
             await asyncio.gather(feed, verdict, return_exceptions=True)
 
-    async def _feed(
-        self,
-        link: Link,
-        order: PushOrder,
-        sent: _Sent,
-        computed: Computed,
-        first_token: Awaitable[int],
-    ) -> None:
-        done = False
-        while not done:
-            progress = await computed.get()
-            if isinstance(progress, TandemError):
-                raise progress
-            await self._send_range(link, order, sent, progress.start, progress.end)
-            done = progress.done
+    async def _feed(self, link: Link, order: PushOrder, sent: _Sent, computed: Computed) -> None:
+        while not isinstance(item := await computed.get(), FirstToken):
+            if isinstance(item, TandemError):
+                raise item
+            await self._send_range(link, order, sent, item.start, item.end)
         commit = wire.Commit(
             ticket_id=order.ticket_id,
             tokens=sent.tokens,
             bytes=sent.bytes,
             digest=sent.digest.value,
-            first_token=await first_token,
+            first_token=item.token_id,
         )
         async with asyncio.timeout(self._limits.frame_s):
             await link.send(commit)

@@ -22,7 +22,7 @@ from inference.contracts.generation import (
 from inference.contracts.states import Role
 from inference.contracts.timings import Counter, Latency
 from inference.engine.interface import KVHandle, Token
-from inference.transfer.base import KVSender, Pushed, PushOrder, TransferCounters
+from inference.transfer.base import FirstToken, KVSender, Pushed, PushOrder, TransferCounters
 from inference.worker.blocks import BlockQueue
 from inference.worker.requests import check_sampling
 from inference.worker.sink import RequestSink, between, typed
@@ -92,8 +92,8 @@ class PrefillService:
 
     async def _events(self, order: PrefillRequest, handle: KVHandle, asked_at: float) -> AsyncGenerator[StreamEvent]:
         sink = RequestSink()
-        first_token: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        push = self._start_push(order, handle, sink, first_token)
+        push = self._start_push(order, handle, sink)
+        failed = False
         try:
             self._state.engine.prefill(
                 handle,
@@ -117,7 +117,7 @@ class PrefillService:
                     timings=WorkerTimings(queue_s=queue_s, prefill_s=prefill_s),
                 )
                 return
-            first_token.set_result(token.token_id)
+            sink.computed.put_nowait(FirstToken(token.token_id))
             pushed = await self._verdict(push)
             handoff_s = between(sink.first_token_at, time.monotonic())
             self._note_handoff(pushed, handoff_s)
@@ -128,17 +128,23 @@ class PrefillService:
                 timings=WorkerTimings(queue_s=queue_s, prefill_s=prefill_s, handoff_s=handoff_s),
             )
         except Exception as raised:
-            error = typed(raised)
+            failed, error = True, typed(raised)
             self._recorder.count(Counter.HANDOFF_FAILURES)
             log.warning("prefill failed", ticket=order.ticket_id, code=error.code, reason=error.message)
             yield StreamFailed(code=error.code, message=error.message)
         finally:
+            await self._end_push(push, failed)
+
+    async def _end_push(self, push: asyncio.Task[Pushed], failed: bool) -> None:
+        """No push outlives its request. After a failure it gets a moment to tell the receiver the cause."""
+        try:
+            if failed:
+                await asyncio.wait({push}, timeout=self._state.limits.transfer.abort_s)
+        finally:
             push.cancel()
             await asyncio.wait({push})
 
-    def _start_push(
-        self, order: PrefillRequest, handle: KVHandle, sink: RequestSink, first_token: asyncio.Future[int]
-    ) -> asyncio.Task[Pushed]:
+    def _start_push(self, order: PrefillRequest, handle: KVHandle, sink: RequestSink) -> asyncio.Task[Pushed]:
         push_order = PushOrder(
             request_id=order.request_id,
             ticket_id=order.ticket_id,
@@ -146,7 +152,7 @@ class PrefillService:
             token_ids=list(order.token_ids),
             handle=handle,
         )
-        push = asyncio.create_task(self._sender.push(push_order, sink.computed, first_token))
+        push = asyncio.create_task(self._sender.push(push_order, sink.computed))
         push.add_done_callback(lambda task: task.cancelled() or task.exception())
         return push
 

@@ -13,7 +13,7 @@ from inference.contracts.generation import Sampling, TextPrompt
 from inference.contracts.reports import Address
 from inference.testing.stub_engine import StubEngine, StubSettings
 from inference.transfer import wire
-from inference.transfer.base import Pushed, PushOrder, TransferCounters, TransferLimits
+from inference.transfer.base import FirstToken, Pushed, PushOrder, TransferCounters, TransferLimits
 from inference.transfer.handshake import greet_receiver
 from inference.transfer.link import Link
 from inference.transfer.receiver import TcpReceiver
@@ -58,7 +58,7 @@ class Rig:
         self.prefill.prefill(handle, ticket.token_ids, SAMPLING, sink, report_progress=True)
         first = asyncio.create_task(_first(sink))
         try:
-            return await (sender or self.sender).push(order, sink.computed, first)
+            return await (sender or self.sender).push(order, sink.computed)
         finally:
             first.cancel()
             self.prefill.release(handle)
@@ -102,7 +102,7 @@ class Rig:
             tokens=len(ticket.token_ids),
             bytes=sum(len(payload) for _, payload in frames),
             digest=digest.value,
-            first_token=300 - 40,
+            first_token=260,
         )
         return frames, commit
 
@@ -122,8 +122,9 @@ class _Reading:
     token_ids: list[int]
 
 
-async def _first(sink: RequestSink) -> int:
-    return (await sink.next_token()).token_id
+async def _first(sink: RequestSink) -> None:
+    with contextlib.suppress(TandemError):  # the push hears of it, too
+        sink.computed.put_nowait(FirstToken((await sink.next_token()).token_id))
 
 
 @contextlib.asynccontextmanager
