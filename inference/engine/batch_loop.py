@@ -144,8 +144,6 @@ class BatchLoop:
             return
         with self._changed:
             self._measured.observe(Latency.STEP, time.monotonic() - began)
-            self._measured.count(Counter.PROMPT_TOKENS, sum(c.end - c.start for c in chunks if c.sequence.reading))
-            self._measured.count(Counter.OUTPUT_TOKENS, len(sampled))
         for chunk in chunks:
             self._deliver(chunk, sampled.get(chunk.sequence))
 
@@ -178,13 +176,22 @@ class BatchLoop:
         if not self._is_running(sequence):
             return
         was_reading, sequence.computed = sequence.reading, chunk.end
+        with self._changed:
+            self._measured.count(Counter.PROMPT_TOKENS, chunk.end - chunk.start if was_reading else 0)
+            self._measured.count(Counter.OUTPUT_TOKENS, 0 if token_id is None else 1)
         if was_reading and sequence.report_progress:
             progress = Progress(start=chunk.start, end=chunk.end, done=not sequence.reading)
             self._tell(sequence, lambda sink: sink.progress(progress))
-        if token_id is None:
-            return
+        if token_id is not None:
+            self._deliver_token(sequence, token_id)
+
+    def _deliver_token(self, sequence: Sequence, token_id: int) -> None:
         sequence.token_ids.append(token_id)
-        token = sequence.text.push(token_id)
+        try:
+            token = sequence.text.push(token_id)
+        except Exception as error:  # a tokenizer that can't read its own ids
+            self._fail(sequence, error)
+            return
         if token.finish is not None or sequence.prefill_only:
             self._remove(sequence)
         self._tell(sequence, lambda sink: sink.token(token))
@@ -231,7 +238,7 @@ class BatchLoop:
             return
         self._remove(sequence)
         if not isinstance(error, TandemError):
-            error = TandemError(ErrorCode.ENGINE_FAILED, f"the model could not compute this request: {error!r}")
+            error = TandemError(ErrorCode.ENGINE_FAILED, f"the engine could not compute this request: {error!r}")
         self._tell(sequence, lambda sink: sink.failed(error))
 
     def _fail_all(self, error: TandemError) -> None:

@@ -39,9 +39,13 @@ def start_engine(tiny_model: Callable[[str], Path]) -> Iterator[EngineBuilder]:
     """Builds a running engine: `start_engine(model_path=..., role=..., <EngineSettings fields>)`."""
     engines: list[NativeEngine] = []
 
-    def build(model_path: Path | str | None = None, role: Role = Role.UNIFIED, **settings: object) -> NativeEngine:
+    def build(
+        model_path: Path | str | None = None, *, role: Role = Role.UNIFIED, device: str = "cpu", **settings: object
+    ) -> NativeEngine:
         fields = {"threads": 1, "kv_tokens": 2048} | settings
-        engine = NativeEngine(str(model_path or tiny_model("llama")), "tiny", role, EngineSettings(**fields))
+        engine = NativeEngine(
+            str(model_path or tiny_model("llama")), "tiny", role, EngineSettings(**fields), device=device
+        )
         engine.start()
         engines.append(engine)
         return engine

@@ -74,9 +74,20 @@ class Rig:
         return handle, sink
 
     def sequence(
-        self, handle: KVHandle, prompt: list[int], sampling: Sampling, sink: Recorder, **fields: object
+        self,
+        handle: KVHandle,
+        prompt: list[int],
+        sampling: Sampling,
+        sink: Recorder,
+        unreadable: frozenset[int] = frozenset(),
+        **fields: object,
     ) -> Sequence:
-        text = TextStream(lambda ids: "".join(map(chr, ids)), frozenset(), sampling)
+        def decode(ids: list[int]) -> str:
+            if unreadable & set(ids):
+                raise KeyError("no such token")
+            return "".join(map(chr, ids))
+
+        text = TextStream(decode, frozenset(), sampling)
         return Sequence(handle, list(prompt), sampling, sink, text, len(prompt), **fields)
 
     def release(self, handle: KVHandle) -> None:
@@ -195,6 +206,14 @@ def test_a_faulted_device_breaks_the_engine_at_once_and_fails_everybody(rig: Rig
     for sink in (guilty, waiting):
         assert "illegal memory access" in str(sink.wait().error)
     assert rig.loop.failure is not None
+
+
+def test_a_token_that_the_tokenizer_can_not_read_fails_its_own_request_only(rig: Rig) -> None:
+    _, guilty = rig.submit([1], greedy(3), unreadable=frozenset({3}))
+    _, innocent = rig.submit([2])
+    assert innocent.wait().ids == [3, 4, 5]
+    assert guilty.wait().ids == [2]
+    assert "no such token" in str(guilty.error)
 
 
 def test_a_sink_that_raises_ends_its_own_request_only(rig: Rig) -> None:
