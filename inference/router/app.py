@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import structlog
 from aiohttp import web
@@ -63,16 +63,24 @@ class Router:
         _log.info("router listens", host=self.config.host, port=self.port)
 
     async def stop(self) -> None:
-        """Take no new requests, let running streams end, cut what is left at the deadline."""
+        """Take no new requests, let running streams end; at the deadline tell what is left that it ends here."""
         self._endpoints.stopping = True
         for site in list(self._runner.sites):
             await site.stop()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.config.deadlines.stop_s):
-                await self.live.wait_until_idle()
+        if not await self._idle_within(self.config.deadlines.stop_s):
+            self.live.cut()
+            await self._idle_within(_FORCED_STOP_S)
         await self._runner.cleanup()
         await self._background.close(self.config.deadlines.release_s)
         await self._client.close()
+
+    async def _idle_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self.live.wait_until_idle()
+        except TimeoutError:
+            return False
+        return True
 
     def _table_version(self) -> int | None:
         return None if self.tables.routing is None else self.tables.routing.version

@@ -27,7 +27,8 @@ class Place:
     """Where one live request stands.
 
     kv_tokens: prompt and longest answer, held on the answering worker. backlog_tokens: uncached prompt tokens that the
-    prefilling worker (the answering one for a local prefill) has not yet turned into a first token.
+    prefilling worker (the answering one for a local prefill) has not yet turned into a first token. deadline: when the
+    request is given up.
     """
 
     deployment: str
@@ -35,6 +36,7 @@ class Place:
     kv_tokens: int = 0
     prefilling: WorkerKey | None = None
     backlog_tokens: int = 0
+    deadline: asyncio.Timeout | None = None
 
     def move_to(self, answering: WorkerKey, kv_tokens: int) -> None:
         """A new attempt, with `kv_tokens` as estimated; whatever was held elsewhere is not any more."""
@@ -60,10 +62,11 @@ class Load:
 
 
 class LiveRequests:
-    """The set of requests this router is serving now."""
+    """The set of requests this router is serving now. cut_short: they are being given up, because the router stops."""
 
     def __init__(self) -> None:
         self._places: set[Place] = set()
+        self.cut_short = False
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -94,6 +97,13 @@ class LiveRequests:
     def in_flight(self) -> Counter[str]:
         """Live requests per deployment."""
         return Counter(place.deployment for place in self._places)
+
+    def cut(self) -> None:
+        """Give all live requests up now; each tells its client."""
+        self.cut_short = True
+        for place in self._places:
+            if place.deadline is not None:
+                place.deadline.reschedule(0.0)
 
     async def wait_until_idle(self) -> None:
         await self._idle.wait()

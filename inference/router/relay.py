@@ -31,7 +31,7 @@ from inference.contracts.timings import RequestTiming
 from inference.router import pick
 from inference.router.background import Background
 from inference.router.config import Deadlines, Limits
-from inference.router.errors import clients_fault, workers_fault
+from inference.router.errors import clients_fault, unavailable, workers_fault
 from inference.router.exchange import Answered, Exchange
 from inference.router.legs import Leg, LegFailed, Legs
 from inference.router.load import LiveRequests, Place, key_of
@@ -101,11 +101,13 @@ class Relay:
         with self._live.track(call.deployment) as place:
             journey = Journey(call, send, record, place, tried)
             try:
-                async with asyncio.timeout(self._deadlines.total_s):
+                async with asyncio.timeout(self._deadlines.total_s) as place.deadline:
                     answered = await self._answer_somewhere(journey)
             except NoWorker as nobody:
                 raise tried.verdict(nobody, self._limits.retry_after_s) from nobody
             except TimeoutError:
+                if self._live.cut_short:
+                    raise unavailable("The router is stopping.", self._limits.retry_after_s) from None
                 raise workers_fault("the request", ErrorCode.DEADLINE_EXCEEDED, tried.faults) from None
             return answered.finished, record.complete(answered.finished, answered.leg is Leg.ANSWER)
 

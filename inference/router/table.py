@@ -22,7 +22,7 @@ from inference.contracts.routing import DeploymentRoute, KeyTable, RoutingTable
 from inference.router.keys import Keyring
 
 CACHE_FILE = "router-tables.json"
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+_FIRST_PAUSE_S = 0.1
 _log = structlog.get_logger()
 
 T = TypeVar("T", RoutingTable, KeyTable)
@@ -68,7 +68,8 @@ class _Slot(Generic[T]):
 
 
 class TableKeeper:
-    """poll_s: seconds between reads when nobody says that something changed."""
+    """poll_s: seconds between reads when nobody says that something changed, and the longest pause between two attempts
+    to reach a Redis that is away."""
 
     def __init__(self, redis: Redis, data_dir: Path, poll_s: float) -> None:
         self._redis = redis
@@ -120,7 +121,7 @@ class TableKeeper:
             except (RedisError, OSError, TimeoutError) as error:
                 self._note_connected(False, error)
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            pause = min(2 * pause, self._poll_s)
 
     async def _refresh(self) -> None:
         routing, keys = await self._redis.mget(names.ROUTING_TABLE_KEY, names.KEY_TABLE_KEY)

@@ -37,6 +37,11 @@ class Telemetry:
         self._unsent: deque[bytes] = deque(maxlen=_KEPT_WINDOWS)
         self._closed = asyncio.Event()
 
+    @property
+    def unsent(self) -> int:
+        """Closed windows that Redis has not taken yet."""
+        return len(self._unsent)
+
     def window(self, deployment: str) -> Window:
         """The window that is open now; not to be kept."""
         window = self._open.get(deployment)
@@ -80,7 +85,7 @@ class Telemetry:
                     )
                 await pipe.execute()
         except (RedisError, OSError, TimeoutError) as error:
-            _log.debug("windows not sent, kept for later", kept=len(self._unsent), error=str(error))
+            _log.debug("windows not sent, kept for later", kept=self.unsent, error=str(error))
             return
         for message in sending:
             if self._unsent and self._unsent[0] is message:

@@ -19,6 +19,7 @@ from openai import AsyncOpenAI
 from inference.contracts import auth, codec, names
 from inference.contracts.routing import DeploymentRoute, KeyTable, RoutingTable, ServingKeyEntry
 from inference.contracts.states import Role
+from inference.contracts.timings import Window
 from inference.router.app import Router, running
 from inference.router.config import Deadlines, Intervals, Limits, RouterConfig
 from inference.testing.valkey import ValkeyServer
@@ -65,7 +66,7 @@ class Bench:
         self.router: Router
         self.http: aiohttp.ClientSession
         self._versions = itertools.count(1)
-        self._redis = redis.Redis.from_url(server.url, socket_timeout=5)
+        self.redis = redis.Redis.from_url(server.url, socket_timeout=5)
         self._stack = AsyncExitStack()
 
     def worker(self, role: Role, name: str | None = None, **script: object) -> ScriptedWorker:
@@ -81,6 +82,16 @@ class Bench:
             await worker.start()
         if self.server.running:
             self.publish()
+        self._limits = limits
+        await self._start_router()
+        return self
+
+    async def restart_router(self, between: Callable[[], None]) -> None:
+        await self._stack.aclose()
+        await asyncio.to_thread(between)
+        await self._start_router()
+
+    async def _start_router(self) -> None:
         config = RouterConfig(
             redis_url=self.server.url,
             cluster_secret=SECRET,
@@ -88,14 +99,13 @@ class Bench:
             router_id="r1",
             port=0,
             deadlines=self.deadlines,
-            limits=dataclasses.replace(self.limits, **limits),
+            limits=dataclasses.replace(self.limits, **self._limits),
             intervals=INTERVALS,
         )
         self.router = await self._stack.enter_async_context(running(config))
         self.http = await self._stack.enter_async_context(
             aiohttp.ClientSession(self.url, headers={"Authorization": f"Bearer {KEY}"})
         )
-        return self
 
     @cached_property
     def openai(self) -> AsyncOpenAI:
@@ -107,9 +117,7 @@ class Bench:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.router.port}"
 
-    def publish(
-        self, workers: list[ScriptedWorker] | None = None, version: int | None = None, **fields: object
-    ) -> None:
+    def publish(self, workers: list[ScriptedWorker] | None = None) -> None:
         served = self.workers if workers is None else workers
         deployment = DeploymentRoute(
             name="chat",
@@ -120,11 +128,11 @@ class Bench:
             default_max_tokens=64,
             workers=tuple(worker.route for worker in served),
         )
-        number = next(self._versions) if version is None else version
+        number = next(self._versions)
         table = RoutingTable(version=number, deployments=(deployment,))
-        self._redis.set(names.ROUTING_TABLE_KEY, codec.encode(table))
-        self._redis.set(names.KEY_TABLE_KEY, codec.encode(KeyTable(version=number, keys=tuple(self.keys))))
-        self._redis.publish(names.ROUTING_TABLE_CHANNEL, "")
+        self.redis.set(names.ROUTING_TABLE_KEY, codec.encode(table))
+        self.redis.set(names.KEY_TABLE_KEY, codec.encode(KeyTable(version=number, keys=tuple(self.keys))))
+        self.redis.publish(names.ROUTING_TABLE_CHANNEL, "")
 
     async def chat(self, text: str = LONG, **body: object) -> tuple[int, dict]:
         """One answer without the OpenAI client: status and body."""
@@ -145,10 +153,8 @@ class Bench:
         async with self.http.get("/metrics", headers=headers) as answer:
             return await answer.text()
 
-    def windows(self) -> list:
-        from inference.contracts.timings import Window
-
-        entries = self._redis.xrange(names.WINDOW_STREAM)
+    def windows(self) -> list[Window]:
+        entries = self.redis.xrange(names.WINDOW_STREAM)
         return [codec.decode(entry[names.STREAM_FIELD.encode()], Window) for _, entry in entries]
 
     @property
@@ -166,8 +172,8 @@ class Bench:
         for worker in self.workers:
             await worker.stop()
         if self.server.running:
-            self._redis.flushall()
-        self._redis.close()
+            self.redis.flushall()
+        self.redis.close()
 
 
 def events_of(text: str) -> list[tuple[str | None, str]]:

@@ -46,7 +46,7 @@ QUEUE_S, PREFILL_S, HANDOFF_S, DECODE_WAIT_S = 0.001, 0.002, 0.003, 0.004
 
 @dataclass
 class Misstep:
-    """What a worker does wrong in one call, `after` so many events of it.
+    """What a worker does wrong in one call: at once, or `after` so many events, when it has worked on the next one.
 
     how: "refuse" (HTTP error with `code`), "fail" (StreamFailed with `code`), "crash" (the connection breaks), "hang"
     (no more events), "slow" (`seconds` before each event), "garbage" (a line that is no event), "end" (the stream ends
@@ -158,10 +158,10 @@ class ScriptedWorker:
         body = await self._enter(request, "reserve", ReserveRequest)
         self.reservations.append(body)
         misstep = self._misstep("reserve")
-        if misstep is not None:
-            refused = await self._go_wrong(request, misstep)
-            if refused is not None:
-                return refused
+        if misstep is not None and misstep.how == "slow":
+            await asyncio.sleep(misstep.seconds)
+        elif misstep is not None:
+            return await self._go_wrong(request, misstep, None)
         token_ids = tokens_of(body.prompt)
         max_tokens = body.sampling.max_tokens
         if body.clip_max_tokens:
@@ -272,14 +272,13 @@ class ScriptedWorker:
         self.streams[call] += 1
         sent = 0
         try:
+            if misstep is not None and misstep.after == 0 and misstep.how != "slow":
+                return await self._go_wrong(request, misstep, await self._begin(request, misstep))
             async for event in events:
-                if misstep is not None and sent >= misstep.after:
-                    if misstep.how == "slow":
-                        await asyncio.sleep(misstep.seconds)
-                    else:
-                        response = response or await self._begin(request, misstep)
-                        ended = await self._go_wrong(request, misstep, response)
-                        return ended if ended is not None else response
+                if misstep is not None and misstep.how == "slow":
+                    await asyncio.sleep(misstep.seconds)
+                elif misstep is not None and sent >= misstep.after:
+                    return await self._go_wrong(request, misstep, response)
                 response = response or await self._begin(request, None)
                 await response.write(codec.encode(event) + b"\n")
                 sent += 1
@@ -305,17 +304,14 @@ class ScriptedWorker:
         return misstep
 
     async def _go_wrong(
-        self, request: web.Request, misstep: Misstep, response: web.StreamResponse | None = None
-    ) -> web.StreamResponse | None:
+        self, request: web.Request, misstep: Misstep, response: web.StreamResponse | None
+    ) -> web.StreamResponse:
         if misstep.how == "refuse":
             return refusal(misstep.code, misstep.message, "max_tokens")
         if misstep.how == "crash":
             assert request.transport is not None
             request.transport.abort()
             raise asyncio.CancelledError
-        if misstep.how == "slow":
-            await asyncio.sleep(misstep.seconds)
-            return None
         if misstep.how == "hang":
             await asyncio.sleep(3600)
         assert response is not None

@@ -1,0 +1,208 @@
+"""Tables and Redis: serving goes on without it, and everything catches up when it is back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from pathlib import Path
+
+import pytest
+import redis.asyncio
+
+from inference.contracts import auth, codec, names
+from inference.contracts.routing import DeploymentRoute, KeyTable, RoutingTable, ServingKeyEntry
+from inference.contracts.states import Role
+from inference.router.table import CACHE_FILE, TableKeeper
+from inference.testing.valkey import ValkeyServer
+from tests.inference.router.conftest import LONG, SHORT, Bench, eventually
+
+
+async def test_a_changed_table_is_in_force_at_once(bench: Bench) -> None:
+    old, new = bench.worker(Role.UNIFIED), bench.worker(Role.UNIFIED)
+    await bench.start()
+    bench.publish([new])
+    await eventually(lambda: len(bench.router.tables.deployments[0].workers) == 1, within_s=0.15)
+    assert (await bench.chat(SHORT))[0] == 200
+    assert not old.calls
+
+
+async def test_a_change_is_found_even_when_nobody_says_so(bench: Bench) -> None:
+    await bench.start()
+    table = RoutingTable(version=1000, deployments=())
+    await asyncio.to_thread(bench.redis.set, names.ROUTING_TABLE_KEY, codec.encode(table))
+    await eventually(lambda: bench.router.tables.routing == table)
+
+
+async def test_a_revoked_key_ends_at_once(bench: Bench) -> None:
+    bench.worker(Role.UNIFIED)
+    await bench.start()
+    assert (await bench.chat(SHORT))[0] == 200
+    bench.keys.clear()
+    bench.publish()
+    await asyncio.sleep(0.15)
+    status, answer = await bench.chat(SHORT)
+    assert (status, answer["error"]["code"]) == (401, "invalid_api_key")
+
+
+async def test_streams_and_new_requests_outlive_redis(bench_of_its_own: Bench) -> None:
+    bench = bench_of_its_own
+    _, decode = bench.pair()
+    decode.pace_s = 0.05
+    await bench.start()
+    running = [asyncio.create_task(bench.stream(LONG)) for _ in range(3)]
+    await eventually(lambda: decode.streams["generate"] == 3)
+    await asyncio.to_thread(bench.server.kill)
+    for events in await asyncio.gather(*running):
+        assert events[-1] == (None, "[DONE]")
+    for text in (LONG, SHORT):
+        assert (await bench.chat(text))[0] == 200
+    await asyncio.sleep(0.5)
+    assert (await bench.chat(LONG))[0] == 200
+
+    await asyncio.to_thread(bench.server.start, empty=True)
+    await asyncio.sleep(0.4)
+    assert (await bench.chat(LONG))[0] == 200  # an empty Redis is no empty table
+    bench.publish([decode])
+    await eventually(lambda: len(bench.router.tables.deployments[0].workers) == 1)
+    await eventually(lambda: sum(w.counters.get("completed", 0) for w in bench.windows()) >= 7)
+
+
+async def test_a_frozen_redis_holds_nothing_up(bench_of_its_own: Bench) -> None:
+    bench = bench_of_its_own
+    bench.pair()
+    await bench.start()
+    bench.server.freeze()
+    for _ in range(3):
+        status, _ = await asyncio.wait_for(bench.chat(LONG), 1.0)
+        assert status == 200
+        await asyncio.sleep(0.3)
+    bench.server.thaw()
+    bench.publish([])
+    await eventually(lambda: bench.router.tables.deployments[0].workers == ())
+
+
+async def test_a_router_that_starts_without_redis_serves_from_the_cached_tables(bench_of_its_own: Bench) -> None:
+    bench = bench_of_its_own
+    bench.pair()
+    await bench.start()
+    await bench.restart_router(lambda: bench.server.kill())
+    async with bench.http.get("/health/ready") as answer:
+        assert answer.status == 200
+    assert (await bench.chat(LONG))[0] == 200
+    file = bench.data_dir / CACHE_FILE
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [path.name for path in bench.data_dir.iterdir()] == [CACHE_FILE]
+
+
+async def test_without_any_table_the_router_is_not_ready_and_never_open(bench_of_its_own: Bench) -> None:
+    bench = bench_of_its_own
+    bench.worker(Role.UNIFIED)
+    bench.server.kill()
+    await bench.start()
+    async with bench.http.get("/health/ready") as answer:
+        assert answer.status == 503
+        assert (await answer.json())["status"] == "no routing table yet; no key table yet"
+    assert (await bench.chat(SHORT))[0] == 503
+    assert not bench.workers[0].calls
+    await asyncio.to_thread(bench.server.start)
+    bench.publish()
+    await eventually(lambda: bench.router.tables.keyring is not None)
+    assert (await bench.chat(SHORT))[0] == 200
+
+
+# --- the keeper alone --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def client(valkey_server_for_routers: ValkeyServer):
+    client = redis.asyncio.Redis.from_url(valkey_server_for_routers.url)
+    await client.flushall()
+    yield client
+    await client.flushall()
+    await client.aclose()
+
+
+def table(version: int, *names_: str) -> RoutingTable:
+    return RoutingTable(
+        version=version,
+        deployments=tuple(
+            DeploymentRoute(
+                name=name,
+                model_name=f"model-of-{name}",
+                created=0,
+                context_length=None,
+                local_prefill_tokens=0,
+                default_max_tokens=1,
+                workers=(),
+            )
+            for name in names_
+        ),
+    )
+
+
+async def put(client: redis.asyncio.Redis, routing: RoutingTable | bytes, keys: KeyTable | bytes | None = None) -> None:
+    await client.set(names.ROUTING_TABLE_KEY, routing if isinstance(routing, bytes) else codec.encode(routing))
+    if keys is not None:
+        await client.set(names.KEY_TABLE_KEY, keys if isinstance(keys, bytes) else codec.encode(keys))
+
+
+async def test_an_older_table_is_ignored(client: redis.asyncio.Redis, tmp_path: Path) -> None:
+    keeper = TableKeeper(client, tmp_path, 1.0)
+    for version, expected in ((5, 5), (4, 5), (5, 5), (6, 6)):
+        await put(client, table(version))
+        await keeper.start()
+        assert keeper.routing is not None
+        assert keeper.routing.version == expected
+
+
+@pytest.mark.parametrize("garbage", [b"", b"{", b"\xff\xfe", b'{"version": "x"}', b"[1]"])
+async def test_garbage_is_ignored(client: redis.asyncio.Redis, tmp_path: Path, garbage: bytes) -> None:
+    keeper = TableKeeper(client, tmp_path, 1.0)
+    keys = KeyTable(version=1, keys=(ServingKeyEntry(key_id="k", digest=auth.key_digest("sk")),))
+    await put(client, table(1, "chat"), keys)
+    await keeper.start()
+    await put(client, garbage, garbage)
+    await keeper.start()
+    assert keeper.routing == table(1, "chat")
+    assert keeper.keyring is not None
+    assert keeper.keyring.check("Bearer sk", 0.0).key_id == "k"
+
+
+async def test_a_published_table_replaces_one_from_the_file_whatever_its_version(
+    client: redis.asyncio.Redis, tmp_path: Path
+) -> None:
+    """The control plane may have begun anew with version 1."""
+    await put(client, table(50, "old"))
+    await TableKeeper(client, tmp_path, 1.0).start()
+    await put(client, table(1, "new"))
+    keeper = TableKeeper(client, tmp_path, 1.0)
+    await keeper.start()
+    assert keeper.routing == table(1, "new")
+
+
+@pytest.mark.parametrize("content", [b"", b"not json", json.dumps({"routing": 1, "keys": 2}).encode()])
+async def test_a_broken_file_is_like_none(client: redis.asyncio.Redis, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / CACHE_FILE).write_bytes(content)
+    keeper = TableKeeper(client, tmp_path, 1.0)
+    await keeper.start()
+    assert keeper.routing is None
+    assert keeper.keyring is None
+
+
+async def test_a_file_that_cannot_be_written_does_not_stop_serving(client: redis.asyncio.Redis, tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file where the folder should be")
+    keeper = TableKeeper(client, tmp_path / "data", 1.0)
+    await put(client, table(1, "chat"))
+    await keeper.start()
+    assert keeper.find("chat") is not None
+
+
+async def test_names_of_deployments_win_over_names_of_models(client: redis.asyncio.Redis, tmp_path: Path) -> None:
+    keeper = TableKeeper(client, tmp_path, 1.0)
+    await put(client, table(1, "b", "model-of-b"))
+    await keeper.start()
+    found = keeper.find("model-of-b")
+    assert found is not None
+    assert found.name == "model-of-b"
+    assert keeper.find("nobody") is None
