@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.pools.plan import DeviceSeen, Move, Plan, PoolSeen, Snapshot, WorkerSeen
@@ -172,3 +174,8 @@ def _workers(draw: st.DrawFn, *, name: str, node: str) -> WorkerSeen:
         busy=draw(st.none() | st.integers(0, 9)),
         age_s=draw(st.sampled_from([1.0, 100.0, 1000.0])),
     )
+
+
+def of_every_state(claim: Callable[[Snapshot], None]) -> Callable[[], None]:
+    """Try `claim` on many snapshots, the same in every run; a busy machine may take its time."""
+    return settings(deadline=None, derandomize=True, max_examples=200)(given(snapshots())(claim))

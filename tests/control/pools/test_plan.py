@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-
 from controlplane.pools.plan import Plan, Snapshot, plan
 from inference.contracts.states import NodePhase, WorkerDesired, WorkerPhase
-from tests.control.pools.fleets import applied, device, fleet, places, snapshots, worker
+from tests.control.pools.fleets import applied, device, fleet, of_every_state, places, worker
 
 RUN, DRAIN, STOP = WorkerDesired.RUN, WorkerDesired.DRAIN, WorkerDesired.STOP
 
@@ -196,7 +194,7 @@ def test_an_empty_fleet_says_so() -> None:
 # -- of every state ----------------------------------------------------------------------------
 
 
-@given(snapshots())
+@of_every_state
 def test_starts_use_distinct_free_devices_of_reporting_nodes(snapshot: Snapshot) -> None:
     made = plan(snapshot)
     devices = {each.device: each for each in snapshot.devices}
@@ -210,14 +208,14 @@ def test_starts_use_distinct_free_devices_of_reporting_nodes(snapshot: Snapshot)
         assert snapshot.nodes[each.node] == NodePhase.READY
 
 
-@given(snapshots())
+@of_every_state
 def test_workers_of_one_deployment_start_on_one_kind_of_device(snapshot: Snapshot) -> None:
     kinds = {each.device: each.kind for each in snapshot.devices}
 
     assert len({kinds[start.device] for start in plan(snapshot).start}) <= 1
 
 
-@given(snapshots())
+@of_every_state
 def test_an_applied_plan_leaves_nothing_to_do(snapshot: Snapshot) -> None:
     made = plan(snapshot)
     again = plan(applied(snapshot, made))
@@ -226,7 +224,7 @@ def test_an_applied_plan_leaves_nothing_to_do(snapshot: Snapshot) -> None:
     assert (again.wait, again.refused) == (made.wait, made.refused)
 
 
-@given(snapshots())
+@of_every_state
 def test_the_same_state_gives_the_same_plan_whatever_the_order_of_devices(snapshot: Snapshot) -> None:
     shuffled = Snapshot(
         deleting=snapshot.deleting,
@@ -239,7 +237,7 @@ def test_the_same_state_gives_the_same_plan_whatever_the_order_of_devices(snapsh
     assert plan(snapshot) == plan(shuffled)
 
 
-@given(snapshots())
+@of_every_state
 def test_each_worker_is_moved_at_most_once_and_only_along_the_arrows(snapshot: Snapshot) -> None:
     made = plan(snapshot)
     by_id = {each.worker_id: each for each in snapshot.workers}
@@ -252,7 +250,7 @@ def test_each_worker_is_moved_at_most_once_and_only_along_the_arrows(snapshot: S
     assert all(by_id[worker_id].phase == WorkerPhase.STOPPED for worker_id in ids(made.remove))
 
 
-@given(snapshots())
+@of_every_state
 def test_each_pool_ends_with_what_it_shall_have_or_says_how_many_it_lacks(snapshot: Snapshot) -> None:
     made = plan(snapshot)
     after = places(applied(snapshot, made))
@@ -263,7 +261,7 @@ def test_each_pool_ends_with_what_it_shall_have_or_says_how_many_it_lacks(snapsh
         assert (after[pool.pool_id] < wanted) == (pool.pool_id in unmet)
 
 
-@given(snapshots())
+@of_every_state
 def test_nothing_is_refused_while_a_device_of_the_kind_is_free(snapshot: Snapshot) -> None:
     made = plan(snapshot)
     if not made.refused or not made.start:
@@ -277,7 +275,7 @@ def test_nothing_is_refused_while_a_device_of_the_kind_is_free(snapshot: Snapsho
     )
 
 
-@given(snapshots())
+@of_every_state
 def test_a_deployment_being_deleted_starts_and_brings_back_nothing(snapshot: Snapshot) -> None:
     made = plan(snapshot)
     if snapshot.deleting:

@@ -6,12 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
 
 from controlplane.pools.plan import PoolSeen, Snapshot, WorkerSeen
 from controlplane.pools.progress import Progress, deleting_progress, scaling_progress
 from inference.contracts.states import OperationState, Role, WorkerDesired, WorkerPhase
-from tests.control.pools.fleets import NOW, snapshots, worker
+from tests.control.pools.fleets import NOW, of_every_state, worker
 
 DECODE = PoolSeen(pool_id="decode", role=Role.DECODE, replicas=2)
 LONG_AGO = NOW - timedelta(hours=1)
@@ -97,7 +96,7 @@ def test_deleting_counts_who_is_left(left: int, share: float) -> None:
     assert (progress.state == OperationState.SUCCEEDED) == (left == 0)
 
 
-@given(snapshots())
+@of_every_state
 def test_of_every_state_there_is_a_share_and_a_line_for_everybody(snapshot: Snapshot) -> None:
     progress = scaling_progress(snapshot.pools, snapshot.workers, unmet=(), since=LONG_AGO)
 
