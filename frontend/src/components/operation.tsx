@@ -2,12 +2,12 @@ import { Anchor, Collapse, Group, Progress, Text, Timeline, UnstyledButton } fro
 import { useDisclosure } from "@mantine/hooks";
 import { IconChevronRight } from "@tabler/icons-react";
 import { Link } from "react-router";
-import { OperationState, type OperationView } from "@/generated/contracts";
+import { OperationKind, OperationState, type OperationView } from "@/generated/contracts";
 import { clock, elapsed } from "@/lib/format";
 import { OperationStatus } from "./status";
 import classes from "./operation.module.css";
 
-/** What is changing, on one line: "decode: 1 replica → 2 replicas". */
+/** What is changing: "1 replica → 2 replicas". */
 export function Change({ operation }: { readonly operation: OperationView }) {
   if (operation.before === "" && operation.after === "") return null;
   return (
@@ -59,9 +59,11 @@ export function OperationProgress({ operation, nowMs }: OperationProgressProps) 
           <Text size="sm" fw={550}>
             {operation.title}
           </Text>
-          <Text size="sm" c="dimmed" component="span">
-            <Change operation={operation} />
-          </Text>
+          {operation.kind !== OperationKind.RESIZE && (
+            <Text size="sm" c="dimmed" component="span">
+              <Change operation={operation} />
+            </Text>
+          )}
         </Group>
         <Text size="xs" c="dimmed" className="figures" style={{ whiteSpace: "nowrap" }}>
           {elapsed(secondsTaken(operation, nowMs))}

@@ -7,7 +7,12 @@ const sum = (values: readonly number[]): number => values.reduce((total, value) 
 describe("the waterfall", () => {
   it("has segments that add up to the time to first token", () => {
     const layout = layOut(requestTiming());
-    expect(layout?.segments.map((segment) => segment.label)).toEqual(["Router", "Prefill queue", "Prefill", "Network"]);
+    expect(layout?.segments.map((segment) => segment.label)).toEqual([
+      "Router",
+      "Wait for prefill",
+      "Prefill",
+      "Network and the rest",
+    ]);
     expect(sum(layout?.segments.map((segment) => segment.seconds) ?? [])).toBeCloseTo(0.2, 9);
     expect(sum(layout?.segments.map((segment) => segment.share) ?? [])).toBeCloseTo(1, 9);
   });
@@ -24,14 +29,19 @@ describe("the waterfall", () => {
     expect(sum(layout?.segments.map((segment) => segment.share) ?? [])).toBeCloseTo(1, 9);
   });
 
-  it("colours stages, and waiting for them lighter", () => {
+  it("tells waiting for a stage from the stage itself", () => {
     const layout = layOut(requestTiming());
     expect(layout?.segments.map((segment) => [segment.stage, segment.level])).toEqual([
-      ["neutral", 2],
+      ["neutral", 1],
       ["prefill", 3],
       ["prefill", 1],
-      ["neutral", 3],
+      ["neutral", 2],
     ]);
+  });
+
+  it("shows a segment it has never heard of", () => {
+    const layout = layOut(requestTiming({ segments: [{ name: "tool_call", seconds: 0.2 }] }));
+    expect(layout?.segments.map((segment) => segment.label)).toEqual(["tool call"]);
   });
 
   it("does not exist for a request without a token", () => {

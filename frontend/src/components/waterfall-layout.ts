@@ -35,7 +35,6 @@ export function layOut(timing: RequestTiming): WaterfallLayout | null {
     total,
     segments: all.map((segment, at) => ({
       key: `${at}-${segment.name}`,
-      label: label(segment.name),
       ...look(segment.name),
       seconds: segment.seconds,
       share: whole > 0 ? segment.seconds / whole : 0,
@@ -43,15 +42,25 @@ export function layOut(timing: RequestTiming): WaterfallLayout | null {
   };
 }
 
-function label(name: string): string {
-  const words = name.replaceAll("_", " ").replace(/\bkv\b/, "KV");
-  return words.charAt(0).toUpperCase() + words.slice(1);
+interface Look {
+  readonly label: string;
+  readonly stage: Stage;
+  readonly level: 1 | 2 | 3;
 }
 
-function look(name: string): { readonly stage: Stage; readonly level: 1 | 2 | 3 } {
-  const waiting = /queue|wait/.test(name) ? 3 : 1;
-  if (/prefill/.test(name)) return { stage: "prefill", level: waiting };
-  if (/decode/.test(name)) return { stage: "decode", level: waiting };
-  if (/hand|transfer|kv/.test(name)) return { stage: "handoff", level: waiting };
-  return { stage: "neutral", level: /network|unexplained/.test(name) ? 3 : 2 };
+/** The router's segments, in its own names. */
+const LOOKS: Readonly<Record<string, Look>> = {
+  router: { label: "Router", stage: "neutral", level: 1 },
+  retry: { label: "Failed attempts", stage: "handoff", level: 1 },
+  reserve: { label: "Reserve KV on decode", stage: "decode", level: 1 },
+  prefill_queue: { label: "Wait for prefill", stage: "prefill", level: 3 },
+  prefill: { label: "Prefill", stage: "prefill", level: 1 },
+  held_text: { label: "Text held back", stage: "decode", level: 3 },
+  network: { label: "Network and the rest", stage: "neutral", level: 2 },
+  unexplained: { label: "Unexplained", stage: "neutral", level: 3 },
+};
+
+/** A segment of a newer router is shown under its own name. */
+function look(name: string): Look {
+  return LOOKS[name] ?? { label: name.replaceAll("_", " "), stage: "neutral", level: 2 };
 }

@@ -1,7 +1,7 @@
 // How components read the live state. A component re-renders only when what it selected has changed.
 
 import { createContext, useContext, useEffect, useState, useSyncExternalStore } from "react";
-import type { DeploymentView, PoolView, WorkerView } from "@/generated/contracts";
+import type { DeploymentView, OperationView, PoolView, WorkerView } from "@/generated/contracts";
 import { serverNow, type LiveState } from "./state";
 import { LiveStore } from "./store";
 
@@ -19,6 +19,12 @@ export const useOperations = (): LiveState["operations"] => useLive((state) => s
 export const useModels = (): LiveState["models"] => useLive((state) => state.models);
 export const useFrames = (): LiveState["frames"] => useLive((state) => state.frames);
 export const useConnection = (): LiveState["connection"] => useLive((state) => state.connection);
+
+/** Shows an operation that an answer told of, without waiting for its event. */
+export function useNoteOperation(): (operation: OperationView) => void {
+  const store = useContext(LiveContext);
+  return (operation) => store.dispatch({ type: "asked", operation });
+}
 
 /** Whether the first snapshot has come; before it "nothing there" can't be told from "not known yet". */
 export const useLoaded = (): boolean => useLive((state) => state.seq !== null);

@@ -106,6 +106,14 @@ describe("the live state", () => {
     expect(state.frames.find((one) => one.second === 300)?.deployments[0]?.received).toBe(7);
   });
 
+  it("shows an operation told in an answer, but never over what an event told of it", () => {
+    const asked = reduce(after([snapshotMessage()]), { type: "asked", operation: operationView() });
+    expect(asked.operations).toHaveLength(1);
+    const done = operationView({ state: OperationState.SUCCEEDED, finished_at: "2026-10-31T12:00:09+00:00" });
+    const finished = after([eventMessage("101-0", { type: "operation.changed", operation: done })], asked);
+    expect(reduce(finished, { type: "asked", operation: operationView() }).operations).toEqual([done]);
+  });
+
   it("survives an event kind it does not know", () => {
     const unknown = { type: "weather.changed" } as never;
     const state = after([snapshotMessage(), eventMessage("101-0", unknown)]);

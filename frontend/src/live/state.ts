@@ -44,7 +44,9 @@ export type LiveAction =
   | { readonly type: "message"; readonly message: ConsoleMessage; readonly at: number }
   | { readonly type: "lost"; readonly at: number }
   | { readonly type: "silent"; readonly at: number }
-  | { readonly type: "signed-out" };
+  | { readonly type: "signed-out" }
+  /** An operation told in the answer to our own request: it may come before its event, or while there are none. */
+  | { readonly type: "asked"; readonly operation: OperationView };
 
 export const EMPTY: LiveState = {
   seq: null,
@@ -72,6 +74,11 @@ export function reduce(state: LiveState, action: LiveAction): LiveState {
         : state;
     case "signed-out":
       return { ...state, connection: { phase: "signed-out" } };
+    case "asked":
+      // One that is known already came by an event, which may tell of later steps than the answer.
+      return state.operations.some((one) => one.id === action.operation.id)
+        ? state
+        : withOperation(state, action.operation);
   }
 }
 
@@ -123,10 +130,8 @@ function applyEvent(state: LiveState, event: ConsoleEvent, at: number): LiveStat
       return { ...state, deployments: state.deployments.filter((one) => one.name !== event.name) };
     case "node.changed":
       return { ...state, nodes: upsert(state.nodes, event.node, (one) => one.id, byName) };
-    case "operation.changed": {
-      const operations = upsert(state.operations, event.operation, (one) => one.id, newestFirst);
-      return { ...state, operations: operations.slice(0, OPERATIONS_KEPT) };
-    }
+    case "operation.changed":
+      return withOperation(state, event.operation);
     case "model.changed":
       return { ...state, models: upsert(state.models, event.model, (one) => one.name, byName) };
     case "telemetry.tick":
@@ -138,6 +143,11 @@ function applyEvent(state: LiveState, event: ConsoleEvent, at: number): LiveStat
     default:
       return state; // an event of a newer control plane
   }
+}
+
+function withOperation(state: LiveState, operation: OperationView): LiveState {
+  const operations = upsert(state.operations, operation, (one) => one.id, newestFirst);
+  return { ...state, operations: operations.slice(0, OPERATIONS_KEPT) };
 }
 
 function upsert<T>(list: readonly T[], item: T, key: (item: T) => string, order: (a: T, b: T) => number): readonly T[] {

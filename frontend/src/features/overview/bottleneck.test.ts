@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { deploymentView } from "@/testing/views";
-import { judge, type StageLoad } from "./bottleneck";
+import { judge, judgeUnified, type StageLoad } from "./bottleneck";
 
 const idle: StageLoad = { replicas: 1, ready: 1, running: 0, waiting: 0, waitingTokens: 0, kvShare: 0.1 };
 
@@ -19,6 +19,12 @@ describe("the bottleneck", () => {
   it("is both when both are short, and neither when none is", () => {
     expect(judge(deploymentView(), { ...idle, waiting: 5 }, { ...idle, kvShare: 0.95 }).short).toBe("both");
     expect(judge(deploymentView(), idle, idle).short).toBe("neither");
+  });
+
+  it("of a unified pool is the pool itself or nothing", () => {
+    expect(judgeUnified(deploymentView(), { ...idle, waiting: 3 }).short).toBe("unified");
+    expect(judgeUnified(deploymentView(), idle).short).toBe("neither");
+    expect(judgeUnified(deploymentView(), { ...idle, waiting: null }).short).toBe("unknown");
   });
 
   it("counts waiting per ready worker", () => {

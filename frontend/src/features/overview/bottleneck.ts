@@ -17,7 +17,7 @@ export interface StageLoad {
 }
 
 export interface Verdict {
-  readonly short: "prefill" | "decode" | "both" | "neither" | "unknown";
+  readonly short: Role | "both" | "neither" | "unknown";
   readonly title: string;
   readonly text: string;
 }
@@ -56,17 +56,15 @@ export function stageLoad(deployment: DeploymentView, window: TimeWindow, role: 
   };
 }
 
+const UNKNOWN_TEXT = "No worker has reported its backlog in the last ten seconds, so no bottleneck can be named.";
+
 export function judge(deployment: DeploymentView, prefill: StageLoad, decode: StageLoad): Verdict {
   if (!deployment.serving) return verdict("unknown", "Not serving", deployment.status);
   if (prefill.waiting === null || decode.kvShare === null) {
-    return verdict(
-      "unknown",
-      "Not enough is known",
-      "No worker has reported its backlog in the last ten seconds, so no bottleneck can be named.",
-    );
+    return verdict("unknown", "Not enough is known", UNKNOWN_TEXT);
   }
   const prefillShort = crowded(prefill);
-  const decodeShort = crowded(decode) || decode.kvShare >= KV_FULL;
+  const decodeShort = crowded(decode) || full(decode);
   const backlog = `${rate(prefill.waiting)} prompts (${count(prefill.waitingTokens)} tokens) wait to be read`;
   const room = `${percent(decode.kvShare)} of decode's KV cache is in use`;
   if (prefillShort && decodeShort) return verdict("both", "Both stages are short", `${backlog}, and ${room}.`);
@@ -74,6 +72,19 @@ export function judge(deployment: DeploymentView, prefill: StageLoad, decode: St
   if (decodeShort)
     return verdict("decode", "Decode is the bottleneck", `${room}, and prefill has no queue to speak of.`);
   return verdict("neither", "Neither stage is short", `No queue to speak of, and ${room}.`);
+}
+
+/** One pool that does both can be short, but has no other stage to be balanced with. */
+export function judgeUnified(deployment: DeploymentView, load: StageLoad): Verdict {
+  if (!deployment.serving) return verdict("unknown", "Not serving", deployment.status);
+  if (load.waiting === null || load.kvShare === null) return verdict("unknown", "Not enough is known", UNKNOWN_TEXT);
+  const state = `${rate(load.waiting)} requests wait, and ${percent(load.kvShare)} of the KV cache is in use.`;
+  if (crowded(load) || full(load)) return verdict("unified", "The pool is short of workers", state);
+  return verdict("neither", "The pool keeps up", state);
+}
+
+function full(stage: StageLoad): boolean {
+  return stage.kvShare !== null && stage.kvShare >= KV_FULL;
 }
 
 function crowded(stage: StageLoad): boolean {

@@ -6,7 +6,8 @@ import { Role, type DeploymentView } from "@/generated/contracts";
 import { Meter } from "@/components/meter";
 import { RoleMark } from "@/components/role-mark";
 import { bytes, count, duration, percent, rate, UNKNOWN } from "@/lib/format";
-import { judge, stageLoad, type StageLoad } from "./bottleneck";
+import { ROLE_STAGE, stageColor } from "@/lib/stages";
+import { judge, judgeUnified, stageLoad, type StageLoad } from "./bottleneck";
 import classes from "./overview.module.css";
 import { newest, ofRole, recentMean, type TimeWindow } from "./window";
 
@@ -15,40 +16,27 @@ interface FlowProps {
   readonly window: TimeWindow;
 }
 
-/** A request's way through the two pools, with what waits where: prefill, hand-off, decode. */
+/** A request's way through its pools, with what waits where: prefill, hand-off, decode; or one unified pool. */
 export function Flow({ deployment, window }: FlowProps) {
-  const prefill = stageLoad(deployment, window, Role.PREFILL);
-  const decode = stageLoad(deployment, window, Role.DECODE);
-  const verdict = judge(deployment, prefill, decode);
+  const unified = deployment.pools.some((pool) => pool.role === Role.UNIFIED);
+  const load = (role: Role): StageLoad => stageLoad(deployment, window, role);
+  const verdict = unified
+    ? judgeUnified(deployment, load(Role.UNIFIED))
+    : judge(deployment, load(Role.PREFILL), load(Role.DECODE));
+  const isShort = (role: Role): boolean => verdict.short === role || verdict.short === "both";
   return (
     <Paper p="md" aria-label="Backlog per stage" component="section">
-      <div className={classes.flow}>
-        <Stage
-          title={<RoleMark role={Role.PREFILL} />}
-          aside={<Readiness stage={prefill} />}
-          tint="var(--prefill-tint)"
-          short={verdict.short === "prefill" || verdict.short === "both"}
-        >
-          <Figure label="prompts waiting" value={rate(prefill.waiting)} />
-          <Figure label="tokens waiting" value={count(prefill.waitingTokens)} />
-          <Figure label="being read" value={rate(prefill.running)} />
-        </Stage>
-        <Arrow />
-        <Handoff window={window} />
-        <Arrow />
-        <Stage
-          title={<RoleMark role={Role.DECODE} />}
-          aside={<Readiness stage={decode} />}
-          tint="var(--decode-tint)"
-          short={verdict.short === "decode" || verdict.short === "both"}
-        >
-          <Figure label="being written" value={rate(decode.running)} />
-          <Figure label="waiting" value={rate(decode.waiting)} />
-          <Figure label="KV cache in use" value={percent(decode.kvShare)}>
-            <Meter label="Decode KV cache in use" share={decode.kvShare} color="var(--decode)" warnAt={0.9} />
-          </Figure>
-        </Stage>
-      </div>
+      {unified ? (
+        <AnsweringStage role={Role.UNIFIED} load={load(Role.UNIFIED)} short={isShort(Role.UNIFIED)} />
+      ) : (
+        <div className={classes.flow}>
+          <PrefillStage load={load(Role.PREFILL)} short={isShort(Role.PREFILL)} />
+          <Arrow />
+          <Handoff window={window} />
+          <Arrow />
+          <AnsweringStage role={Role.DECODE} load={load(Role.DECODE)} short={isShort(Role.DECODE)} />
+        </div>
+      )}
       <div className={classes.verdict} data-short={verdict.short} data-testid="bottleneck">
         <Title order={3}>{verdict.title}</Title>
         <Text size="sm" c="dimmed" className="figures">
@@ -64,19 +52,57 @@ export function Flow({ deployment, window }: FlowProps) {
   );
 }
 
-function Readiness({ stage }: { readonly stage: StageLoad }) {
+interface LoadProps {
+  readonly load: StageLoad;
+  readonly short: boolean;
+}
+
+function PrefillStage({ load, short }: LoadProps) {
+  return (
+    <Stage
+      title={<RoleMark role={Role.PREFILL} />}
+      aside={<Readiness load={load} />}
+      tint="var(--prefill-tint)"
+      short={short}
+    >
+      <Figure label="prompts waiting" value={rate(load.waiting)} />
+      <Figure label="tokens waiting" value={count(load.waitingTokens)} />
+      <Figure label="being read" value={rate(load.running)} />
+    </Stage>
+  );
+}
+
+/** The stage that writes answers: decode, or unified workers. */
+function AnsweringStage({ role, load, short }: LoadProps & { readonly role: Role }) {
+  return (
+    <Stage
+      title={<RoleMark role={role} />}
+      aside={<Readiness load={load} />}
+      tint={role === Role.DECODE ? "var(--decode-tint)" : "var(--page)"}
+      short={short}
+    >
+      <Figure label="being written" value={rate(load.running)} />
+      <Figure label="waiting" value={rate(load.waiting)} />
+      <Figure label="KV cache in use" value={percent(load.kvShare)}>
+        <Meter label="KV cache in use" share={load.kvShare} color={stageColor(ROLE_STAGE[role])} warnAt={0.9} />
+      </Figure>
+    </Stage>
+  );
+}
+
+function Readiness({ load }: { readonly load: StageLoad }) {
   return (
     <Text size="sm" c="dimmed" className="figures">
-      {stage.ready} of {stage.replicas} ready
+      {load.ready} of {load.replicas} ready
     </Text>
   );
 }
 
 function Handoff({ window }: { readonly window: TimeWindow }) {
-  // Who received the bytes counts them; a transfer is timed by its sender.
-  const received = recentMean(
+  // The sender counts the bytes and times the transfer.
+  const sent = recentMean(
     window,
-    ofRole(Role.DECODE, (pool) => pool.transfer_bytes),
+    ofRole(Role.PREFILL, (pool) => pool.transfer_bytes),
   );
   const p50 = newest(
     window,
@@ -97,7 +123,7 @@ function Handoff({ window }: { readonly window: TimeWindow }) {
       }
       tint="var(--handoff-tint)"
     >
-      <Figure label="received" value={received === null ? UNKNOWN : `${bytes(received)}/s`} />
+      <Figure label="moved" value={sent === null ? UNKNOWN : `${bytes(sent)}/s`} />
       <Figure label="transfer p50" value={duration(p50)} />
       <Figure label="transfer p95" value={duration(p95)} />
     </Stage>

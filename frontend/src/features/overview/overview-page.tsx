@@ -70,11 +70,10 @@ export function OverviewPage() {
 function Summary({ deployment }: { readonly deployment: DeploymentView }) {
   return (
     <Group gap="sm" component="span">
-      <Status tone={deployment.serving ? "good" : "warn"}>{deployment.serving ? "Serving" : "Not serving"}</Status>
+      <Status tone={deployment.serving ? "good" : "warn"}>{deployment.status.replace(/\.$/, "")}</Status>
       <Text span size="sm">
         {deployment.name}
         {deployment.model !== deployment.name && ` (${deployment.model})`}
-        {!deployment.serving && deployment.status !== "" && `: ${deployment.status}`}
       </Text>
     </Group>
   );

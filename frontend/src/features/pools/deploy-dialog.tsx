@@ -1,24 +1,12 @@
-import {
-  Accordion,
-  Anchor,
-  Button,
-  Group,
-  Modal,
-  NumberInput,
-  Select,
-  SimpleGrid,
-  Stack,
-  Text,
-  TextInput,
-} from "@mantine/core";
-import { useForm } from "@mantine/form";
+import { Accordion, Anchor, Button, Group, Modal, Select, Stack, Text, TextInput } from "@mantine/core";
 import { Link } from "react-router";
-import { DEFAULT_ENGINE_SETTINGS } from "@/generated/contracts";
 import { Failure } from "@/components/states";
 import { ApiError } from "@/lib/api";
 import { plural } from "@/lib/format";
 import { useModels } from "@/live/hooks";
-import { useCreateDeployment, type NewDeployment } from "./api/create-deployment";
+import { useCreateDeployment } from "./api/create-deployment";
+import { EngineFields, ShapeFields } from "./deploy-fields";
+import { counts, useDeployForm, type DeployValues } from "./deploy-form";
 import { freeSlots, type Slots } from "./slots";
 import { SlotsNote } from "./slots-note";
 
@@ -28,47 +16,27 @@ interface DeployDialogProps {
   readonly onClose: () => void;
 }
 
-const DTYPES = [
-  { value: "auto", label: "Automatic (float32 on CPU, bfloat16 on GPU)" },
-  { value: "float32", label: "float32" },
-  { value: "bfloat16", label: "bfloat16" },
-  { value: "float16", label: "float16" },
-];
-
-function useDeployForm() {
-  return useForm<NewDeployment>({
-    initialValues: {
-      name: "",
-      model: "",
-      prefill: 1,
-      decode: 1,
-      local_prefill_tokens: 64,
-      settings: DEFAULT_ENGINE_SETTINGS,
-    },
-    validate: {
-      name: (value) => (/^[a-z0-9][a-z0-9._-]*$/i.test(value) ? null : "Letters, digits, '.', '-' and '_'"),
-      model: (value) => (value === "" ? "Choose a model" : null),
-    },
-  });
-}
-
 export function DeployDialog({ opened, slots, onClose }: DeployDialogProps) {
   const models = useModels();
   const deploy = useCreateDeployment();
   const form = useDeployForm();
-  const wanted = form.values.prefill + form.values.decode;
+  const { prefill, decode, unified } = counts(form.values);
+  const wanted = prefill + decode + unified;
   const free = freeSlots(slots);
 
-  const submit = (values: NewDeployment): void =>
-    deploy.mutate(values, {
-      onSuccess: () => {
-        form.reset();
-        onClose();
+  const submit = ({ shape, ...values }: DeployValues): void =>
+    deploy.mutate(
+      { ...values, ...counts({ shape, ...values }) },
+      {
+        onSuccess: () => {
+          form.reset();
+          onClose();
+        },
+        onError: (error) => {
+          if (error instanceof ApiError && error.field !== null) form.setFieldError(error.field, error.message);
+        },
       },
-      onError: (error) => {
-        if (error instanceof ApiError && error.field !== null) form.setFieldError(error.field, error.message);
-      },
-    });
+    );
 
   const chooseModel = (model: string | null): void => {
     if (model === null) return;
@@ -96,10 +64,7 @@ export function DeployDialog({ opened, slots, onClose }: DeployDialogProps) {
             onChange={chooseModel}
           />
           <TextInput label="Name" description="What clients write as model" {...form.getInputProps("name")} />
-          <SimpleGrid cols={2}>
-            <NumberInput label="Prefill workers" min={0} max={64} {...form.getInputProps("prefill")} />
-            <NumberInput label="Decode workers" min={0} max={64} {...form.getInputProps("decode")} />
-          </SimpleGrid>
+          <ShapeFields form={form} />
           <div>
             <SlotsNote slots={slots} />
             {wanted > free && (
@@ -128,58 +93,5 @@ export function DeployDialog({ opened, slots, onClose }: DeployDialogProps) {
         </Stack>
       </form>
     </Modal>
-  );
-}
-
-function EngineFields({ form }: { readonly form: ReturnType<typeof useDeployForm> }) {
-  const limit = form.getInputProps("settings.max_model_len");
-  return (
-    <Stack gap="md">
-      <SimpleGrid cols={{ base: 1, xs: 2 }}>
-        <NumberInput
-          label="Read locally up to"
-          description="Prompt tokens that decode reads itself"
-          min={0}
-          {...form.getInputProps("local_prefill_tokens")}
-        />
-        <NumberInput
-          label="Longest request"
-          description="Prompt and answer, in tokens"
-          placeholder="The model's own limit"
-          min={1}
-          {...limit}
-          value={form.values.settings.max_model_len ?? ""}
-          onChange={(value) => form.setFieldValue("settings.max_model_len", typeof value === "number" ? value : null)}
-        />
-        <NumberInput
-          label="KV cache"
-          description="Tokens per worker"
-          min={16}
-          step={1024}
-          thousandSeparator=","
-          {...form.getInputProps("settings.kv_tokens")}
-        />
-        <NumberInput
-          label="Prefill chunk"
-          description="Prompt tokens per step; 0 reads prompts whole"
-          min={0}
-          step={64}
-          {...form.getInputProps("settings.prefill_chunk_tokens")}
-        />
-        <NumberInput
-          label="Largest batch"
-          description="Requests in one decode step"
-          min={1}
-          {...form.getInputProps("settings.max_running")}
-        />
-        <NumberInput
-          label="KV block"
-          description="Tokens per block"
-          min={1}
-          {...form.getInputProps("settings.block_size")}
-        />
-      </SimpleGrid>
-      <Select label="Number format" data={DTYPES} {...form.getInputProps("settings.dtype")} />
-    </Stack>
   );
 }

@@ -85,20 +85,15 @@ export function DeploymentSection({ deployment, slots, onShowLog }: DeploymentSe
 }
 
 function DeploymentStatus({ deployment }: { readonly deployment: DeploymentView }) {
+  const label = deployment.status.replace(/\.$/, "");
   if (deployment.deleting) {
     return (
       <Status tone="busy" moving>
-        Being deleted
+        {label}
       </Status>
     );
   }
-  return (
-    <span title={deployment.status}>
-      <Status tone={deployment.serving ? "good" : "warn"}>
-        {deployment.serving ? "Serving" : `Not serving${deployment.status === "" ? "" : `: ${deployment.status}`}`}
-      </Status>
-    </span>
-  );
+  return <Status tone={deployment.serving ? "good" : "warn"}>{label}</Status>;
 }
 
 /** How long an operation stays in sight here after its end. */

@@ -33,7 +33,7 @@ export function WorkerRow({ worker, onShowLog }: WorkerRowProps) {
       <div className={classes.workerLoad}>
         <Tooltip label={`${count(worker.running)} running, ${count(worker.waiting)} waiting`}>
           <Text size="sm" className="figures" tabIndex={0}>
-            <span data-testid="worker-running">{worker.running === null ? UNKNOWN : worker.running}</span>
+            <span data-testid="worker-running">{worker.running ?? UNKNOWN}</span>
             <Text span size="xs" c="dimmed">
               {" "}
               running{worker.waiting !== null && worker.waiting > 0 ? `, ${worker.waiting} waiting` : ""}
