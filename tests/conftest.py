@@ -6,8 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
+
+# The same examples each time, and no deadline per example: the machine may be busy.
+settings.register_profile("tandem", deadline=None, derandomize=True)
+settings.load_profile("tandem")
 
 
 @pytest.fixture(scope="session")

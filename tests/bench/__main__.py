@@ -88,8 +88,8 @@ def handoff_row(fleet: BenchFleet, measured: Measured) -> dict[str, Any]:
         return {}
     prefill = next(worker_id for worker_id in fleet.statuses if worker_id.startswith(Role.PREFILL))
     text = fleet.metrics(prefill)
-    sent = metric_sum(text, r"tandem_kv_bytes_sent_total")
-    busy = metric_sum(text, r"tandem_kv_transfer_seconds_sum")
+    sent = metric_sum(text, r"tandem_kv_transfer_sent_bytes_total")
+    busy = metric_sum(text, r"tandem_kv_transfer_time_seconds_sum")
     return {
         "kv_bytes_per_token": sum(measured.handoff_bytes) / sum(measured.prompt_tokens),
         "handoff_gb_per_s": sent / busy / 1e9 if busy else None,

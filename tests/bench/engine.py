@@ -50,7 +50,7 @@ def measure(model_path: Path, threads: int) -> list[dict[str, float]]:
     from inference.engine.native import NativeEngine
 
     settings = EngineSettings(kv_tokens=8192, prefill_chunk_tokens=0, threads=threads)
-    engine = NativeEngine(str(model_path), "bench", Role.UNIFIED, settings, "cpu", threads)
+    engine = NativeEngine(str(model_path), "bench", Role.UNIFIED, settings, device="cpu", threads=threads)
     engine.start()
     reference = AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32).eval()
     generator = torch.Generator().manual_seed(0)

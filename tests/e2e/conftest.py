@@ -24,7 +24,8 @@ CHROMIUM_FLAGS = [
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path) -> Iterator[Stack]:
-    with running_stack(tmp_path_factory.mktemp("data"), default_model_dir) as running:
+    # Six slots: room for the default deployment and for those that tests add.
+    with running_stack(tmp_path_factory.mktemp("data"), default_model_dir, {"TANDEM_CPU_SLOTS": "6"}) as running:
         yield running
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-import threading
-from dataclasses import dataclass, field
 
 import pytest
-from openai import OpenAI
 from playwright.sync_api import Page, expect
 
-from tests.stack import MODEL, Stack
+from tests.answers import LONG_PROMPT, Answer
+from tests.stack import Stack
 
 pytestmark = pytest.mark.e2e
 
 READY_MS = 120_000
-LONG_PROMPT = "Tell me about this: " + "The quick brown fox jumps over the lazy dog. " * 20
 
 
 def sign_in(page: Page, stack: Stack, path: str = "/") -> None:
@@ -78,47 +75,6 @@ def test_stop_ends_an_answer_and_frees_its_worker(page: Page, stack: Stack) -> N
         expect(page.get_by_test_id(f"pool-{role}").get_by_test_id("worker-running")).to_have_text("0", timeout=20_000)
 
 
-@dataclass
-class LongStream:
-    """A streamed answer through the stock client, on a thread of its own."""
-
-    stack: Stack
-    tokens: int
-    chunks: list[str] = field(default_factory=list)
-    finish: str | None = None
-    usage: int | None = None
-    flowing: threading.Event = field(default_factory=threading.Event)
-    error: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            with OpenAI(base_url=f"{self.stack.router_url}/v1", api_key=self.stack.serving_key) as client:
-                self._read(client)
-        except Exception as error:
-            self.error = error
-        finally:
-            self.flowing.set()
-
-    def _read(self, client: OpenAI) -> None:
-        stream = client.chat.completions.create(
-            model=MODEL,
-            messages=[{"role": "user", "content": LONG_PROMPT}],
-            max_tokens=self.tokens,
-            temperature=0,
-            stream=True,
-            stream_options={"include_usage": True},
-            extra_body={"ignore_eos": True},
-        )
-        for chunk in stream:
-            if chunk.usage is not None:
-                self.usage = chunk.usage.completion_tokens
-            for choice in chunk.choices:
-                self.chunks.append(choice.delta.content or "")
-                self.finish = choice.finish_reason or self.finish
-            if len(self.chunks) > 3:
-                self.flowing.set()
-
-
 def test_decode_is_resized_to_two_and_back_while_a_stream_runs(page: Page, stack: Stack) -> None:
     sign_in(page, stack, "/pools")
     decode = page.get_by_test_id("pool-decode")
@@ -131,20 +87,10 @@ def test_decode_is_resized_to_two_and_back_while_a_stream_runs(page: Page, stack
     expect(ready).to_have_count(2)
     expect(page.locator("[data-testid=worker-row][data-phase=ready]")).to_have_count(3)
 
-    streams = [LongStream(stack, tokens=120) for _ in range(2)]
-    threads = [threading.Thread(target=stream.run) for stream in streams]
-    for thread in threads:
-        thread.start()
-    for stream in streams:
-        assert stream.flowing.wait(60)
+    answers = [Answer(stack, tokens=120).start() for _ in range(2)]
     resize(page, "decode", 1)
     expect(ready).to_have_count(1, timeout=READY_MS)
-    for thread in threads:
-        thread.join(120)
-    for stream in streams:
-        assert stream.error is None
-        assert stream.finish == "length"
-        assert stream.usage == 120
+    assert all(answer.is_whole() for answer in answers)
     expect(decode.get_by_test_id("worker-row")).to_have_count(1, timeout=READY_MS)
     expect(page.get_by_test_id("operation").first).to_have_attribute("data-state", "succeeded", timeout=READY_MS)
 
@@ -152,9 +98,7 @@ def test_decode_is_resized_to_two_and_back_while_a_stream_runs(page: Page, stack
 def test_the_overview_shows_live_latencies(page: Page, stack: Stack) -> None:
     sign_in(page, stack)
     expect(page.get_by_test_id("connection").filter(visible=True)).to_have_attribute("data-phase", "live")
-    stream = LongStream(stack, tokens=8)
-    stream.run()
-    assert stream.error is None
+    assert Answer(stack, tokens=8).start().is_whole()
     expect(page.get_by_role("img", name=re.compile(r"TTFT: p50 \d"))).to_be_visible(timeout=15_000)
 
 

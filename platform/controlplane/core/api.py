@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 
 import msgspec
 from django.core.exceptions import PermissionDenied
+from django.db import InterfaceError, OperationalError
 from django.http import Http404
 from rest_framework import exceptions, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
-from controlplane.core.errors import ControlError, Invalid
+from controlplane.core.errors import ControlError, DatabaseAway, Invalid
 
 T = TypeVar("T")
 
@@ -73,6 +74,8 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
         error = exceptions.NotFound()
     elif isinstance(error, PermissionDenied):
         error = exceptions.PermissionDenied()
+    elif isinstance(error, (OperationalError, InterfaceError)):
+        error = DatabaseAway()
     if isinstance(error, ControlError):
         set_rollback()
         return _refused(

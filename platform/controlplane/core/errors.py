@@ -4,8 +4,9 @@ ControlError
 ├── Invalid          400  the request can't be right; `field` names what to change
 ├── Unauthenticated  401
 ├── NotFound         404
-└── Conflict         409  right once, not now
-    └── StaleGeneration   someone changed it meanwhile; `current` is what it is now
+├── Conflict         409  right once, not now
+│   └── StaleGeneration   someone changed it meanwhile; `current` is what it is now
+└── DatabaseAway     503  nothing can be read or changed at the moment; serving goes on
 """
 
 from __future__ import annotations
@@ -58,4 +59,15 @@ class StaleGeneration(Conflict):
             code="stale_generation",
             field="generation",
             current=current,
+        )
+
+
+class DatabaseAway(ControlError):
+    status = 503
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The database can't be reached, so nothing can be read or changed at the moment; "
+            "what is served goes on. Try again shortly.",
+            code="database_away",
         )

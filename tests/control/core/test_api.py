@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from django.core.exceptions import PermissionDenied
+from django.db import InterfaceError, OperationalError
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.parsers import JSONParser
@@ -87,6 +88,8 @@ def test_a_stale_generation_comes_with_the_current_value() -> None:
         (exceptions.MethodNotAllowed("PUT"), 405, "method_not_allowed"),
         (exceptions.UnsupportedMediaType("text/plain"), 415, "unsupported_media_type"),
         (exceptions.ParseError("JSON parse error"), 400, "parse_error"),
+        (OperationalError("connection refused"), 503, "database_away"),
+        (InterfaceError("connection already closed"), 503, "database_away"),
         (exceptions.ValidationError(["one", "two"]), 400, "invalid"),
     ],
 )
