@@ -26,10 +26,13 @@ class FaultPoint(StrEnum):
 
 
 class FaultKind(StrEnum):
-    """REFUSE: the request fails. CRASH: the process dies. HANG: the engine's loop stops turning. SLOW: it pauses."""
+    """REFUSE: the request fails. CRASH: the process dies. DIE: the engine's loop ends and the process stays. HANG: the
+    loop stops turning. SLOW: it pauses.
+    """
 
     REFUSE = "refuse"
     CRASH = "crash"
+    DIE = "die"
     HANG = "hang"
     SLOW = "slow"
 

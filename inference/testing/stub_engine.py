@@ -121,7 +121,6 @@ class StubEngine:
         self._thread: threading.Thread | None = None
         self._beat = time.monotonic()
         self._window = Window(second=0, source="", deployment="")
-        #: Set by a test to play an engine whose loop has died.
         self.failure: str | None = None
 
     # -- life ------------------------------------------------------------------------------------
@@ -156,10 +155,20 @@ class StubEngine:
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(5)
+        self._fail_all("the engine was stopped")
+
+    def die(self, reason: str) -> None:
+        """What a device that broke down does to an engine."""
+        self.failure = reason
+        self._stopping.set()
+        self._wake.set()
+        self._fail_all(reason)
+
+    def _fail_all(self, reason: str) -> None:
         with self._lock:
             left, self._requests = list(self._requests), deque()
         for request in left:
-            request.sink.failed(TandemError(ErrorCode.ENGINE_FAILED, "the engine was stopped"))
+            request.sink.failed(TandemError(ErrorCode.ENGINE_FAILED, reason))
 
     def heartbeat_age(self) -> float:
         return time.monotonic() - self._beat
@@ -391,11 +400,13 @@ class StubEngine:
         if fault.kind is FaultKind.CRASH:
             self._crash()
             self._stopping.wait()
+        elif fault.kind is FaultKind.DIE:
+            self.die(f"the loop died at {point} (planted)")
         elif fault.kind is FaultKind.HANG:
             self._stopping.wait()
         elif fault.kind is FaultKind.SLOW:
             self._stopping.wait(fault.seconds)
-        return fault.kind is FaultKind.REFUSE
+        return fault.kind in (FaultKind.REFUSE, FaultKind.DIE)
 
     def _start_count(self) -> int:
         """Which start this is, counting those of earlier processes that share `starts_file`."""

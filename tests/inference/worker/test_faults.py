@@ -217,17 +217,17 @@ async def test_slow_is_not_failed(client):
 
 async def test_a_client_that_leaves_during_prefill_stops_it_within_a_chunk(client):
     """F07, many times over: no block stays, and the next request does not wait for the abandoned one."""
-    settings = StubSettings(prefill_s_per_token=0.01)
-    async with stub_fleet(settings=settings, limits=WorkerLimits(lease_s=30)) as fleet:
-        decode = fleet.decode[0].http
-        for number in range(10):
+    async with stub_fleet(settings=SLOW_PREFILL, limits=WorkerLimits(lease_s=30)) as fleet:
+        prefill, decode = fleet.prefill[0], fleet.decode[0].http
+        for number in range(12):
             ticket = await client.reserve(decode, "y" * 500, GREEDY)
             legs = [
-                asyncio.create_task(collect(client.prefill(fleet.prefill[0].http, ticket, GREEDY))),
+                asyncio.create_task(collect(client.prefill(prefill.http, ticket, GREEDY))),
                 asyncio.create_task(collect(client.generate(decode, ticket, PrefillPath.HANDOFF))),
             ]
-            while fleet.prefill[0].load.kv_bytes_sent <= number * 5000 and number % 2:
-                await asyncio.sleep(0.005)
+            sent = prefill.load.kv_bytes_sent
+            while number % 2 and prefill.load.kv_bytes_sent == sent:
+                await asyncio.sleep(0.002)
             await asyncio.sleep(0.01 * (number % 3))
             for leg in legs:
                 leg.cancel()
@@ -371,11 +371,18 @@ async def test_a_stopping_worker_says_so_in_every_stream(client):
         assert failure(await answering).code == ErrorCode.ENGINE_FAILED
 
 
-async def test_an_engine_whose_loop_died_takes_nothing_new(client):
-    async with stub_fleet(0, 1) as fleet:
-        fleet.decode[0].engine.failure = "the device fell off the bus"
+async def test_an_engine_whose_loop_died_fails_what_it_has_and_takes_nothing_new(client):
+    async with stub_fleet(0, 1, settings=SLOW_DECODE) as fleet:
+        decode = fleet.decode[0]
+        ticket = await client.reserve(decode.http, "hello", GREEDY)
+        running = asyncio.create_task(collect(client.generate(decode.http, ticket, PrefillPath.LOCAL)))
+        while not decode.load.running:
+            await asyncio.sleep(0.005)
+        decode.engine.die("the device fell off the bus")
+        assert failure(await running).code == ErrorCode.ENGINE_FAILED
         with pytest.raises(TandemError, match="fell off") as refused:
-            await client.reserve(fleet.decode[0].http, "hello", GREEDY)
+            await client.reserve(decode.http, "hello", GREEDY)
         assert refused.value.code is ErrorCode.NOT_READY
-        status = await client.status(fleet.decode[0].http)
+        status = await client.status(decode.http)
         assert (status.healthy, status.failure, status.fatal) == (False, "the device fell off the bus", False)
+        await fleet.settled()

@@ -1,0 +1,132 @@
+"""The native engine behind real worker servers: a disaggregated answer is the aggregated one, token for token."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from inference.contracts.generation import ChatMessage, ChatPrompt, Finished, Sampling, TextPrompt
+from inference.contracts.reports import Address
+from inference.contracts.specs import EngineSettings
+from inference.contracts.states import PrefillPath, Role
+from inference.engine.native import NativeEngine
+from inference.testing.fleet import SECRET, stub_spec
+from inference.testing.tiny_model import write_tiny_model
+from inference.testing.worker_client import WorkerClient, collect
+from inference.worker.limits import WorkerLimits
+from inference.worker.server import WorkerServer
+
+PROMPTS = [
+    TextPrompt(text="x"),
+    TextPrompt(text="sixteen letters!"),
+    TextPrompt(text="서울은 어느 나라의 수도입니까? 한 문장으로 답해 주세요."),
+    TextPrompt(text="🙂👩‍🚀🇰🇷"),
+    TextPrompt(text="def fibonacci(n):\n    if n < 2:\n        return n\n" * 3),
+    TextPrompt(text="The quick brown fox jumps over the lazy dog. " * 6),
+    ChatPrompt(messages=(ChatMessage(role="user", content="What is the capital of France?"),)),
+    ChatPrompt(
+        messages=(
+            ChatMessage(role="system", content="Answer briefly."),
+            ChatMessage(role="user", content="안녕하세요!"),
+            ChatMessage(role="assistant", content="안녕하세요."),
+            ChatMessage(role="user", content="Write a haiku about rivers."),
+        )
+    ),
+]
+
+
+@contextlib.asynccontextmanager
+async def pair(model: Path, **settings):
+    """A prefill and a decode worker of `model`: their addresses."""
+    servers, addresses = [], []
+    try:
+        for number, role in enumerate((Role.PREFILL, Role.DECODE)):
+            chosen = EngineSettings(**({"kv_tokens": 2048, "prefill_chunk_tokens": 32, "threads": 1} | settings))
+            engine = NativeEngine(str(model), "stub", role, chosen)
+            server = WorkerServer(stub_spec(role, number), engine, SECRET, WorkerLimits())
+            servers.append(server)
+            addresses.append(await server.listen())
+            assert await server.load(), server.worker.state.failure
+        yield addresses
+        for server in servers:
+            async with asyncio.timeout(5):
+                while server.worker.load_now().kv_blocks_used:
+                    await asyncio.sleep(0.01)
+    finally:
+        for server in servers:
+            await server.stop()
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory) -> Path:
+    return write_tiny_model(tmp_path_factory.mktemp("tiny"))
+
+
+async def equal(client: WorkerClient, addresses: list[Address], prompt, sampling: Sampling) -> None:
+    prefill, decode = addresses
+    here = await client.answer_here(decode, prompt, sampling)
+    there = await client.answer_by_handoff(prefill, decode, prompt, sampling)
+    assert (there.token_ids, there.text) == (here.token_ids, here.text)
+    assert isinstance(there.end, Finished)
+    assert isinstance(here.end, Finished)
+    assert (there.end.reason, there.end.completion_tokens) == (here.end.reason, here.end.completion_tokens)
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(max_tokens=1, temperature=0.0),
+        Sampling(max_tokens=2, temperature=0.0),
+        Sampling(max_tokens=3, temperature=0.0),
+        Sampling(max_tokens=40, temperature=0.0),
+        Sampling(max_tokens=40, temperature=0.9, top_p=0.9, top_k=40, seed=1234),
+        Sampling(max_tokens=40, temperature=0.0, stop=("a", "e")),
+    ],
+)
+async def test_every_prompt_is_answered_alike(client, tiny, sampling):
+    async with pair(tiny) as addresses:
+        for prompt in PROMPTS:
+            await equal(client, addresses, prompt, sampling)
+
+
+async def test_together_they_answer_as_alone(client, tiny):
+    """A busy batch on both workers: hand-offs join and leave while others run."""
+    sampling = Sampling(max_tokens=24, temperature=0.0)
+    async with pair(tiny) as (prefill, decode):
+        alone = [await client.answer_here(decode, prompt, sampling) for prompt in PROMPTS]
+        together = await asyncio.gather(
+            *(client.answer_by_handoff(prefill, decode, prompt, sampling) for prompt in PROMPTS)
+        )
+        assert [answer.token_ids for answer in together] == [answer.token_ids for answer in alone]
+
+
+async def test_the_kv_counted_is_the_prompts(client, tiny):
+    async with pair(tiny) as (prefill, decode):
+        sampling = Sampling(max_tokens=2, temperature=0.0)
+        ticket = await client.reserve(decode, PROMPTS[5], sampling)
+        await collect(client.prefill(prefill, ticket, sampling))
+        await collect(client.generate(decode, ticket, PrefillPath.HANDOFF))
+        status = await client.status(decode)
+        assert status.load.kv_bytes_received == len(ticket.token_ids) * status.kv_bytes_per_token
+
+
+async def test_a_client_that_leaves_frees_both(client, tiny):
+    async with pair(tiny) as (prefill, decode):
+        for path in (PrefillPath.LOCAL, PrefillPath.HANDOFF):
+            sampling = Sampling(max_tokens=400, temperature=0.0, ignore_eos=True)
+            ticket = await client.reserve(decode, PROMPTS[4], sampling)
+            if path is PrefillPath.HANDOFF:
+                await collect(client.prefill(prefill, ticket, sampling))
+            events = client.generate(decode, ticket, path)
+            await anext(events)
+            await events.aclose()
+
+
+@pytest.mark.model
+async def test_the_default_model_answers_alike(client, default_model_dir):
+    sampling = Sampling(max_tokens=10, temperature=0.0)
+    async with pair(default_model_dir, prefill_chunk_tokens=64) as addresses:
+        for prompt in PROMPTS:
+            await equal(client, addresses, prompt, sampling)
+        await equal(client, addresses, PROMPTS[6], Sampling(max_tokens=10, temperature=0.8, top_p=0.95, seed=5))
