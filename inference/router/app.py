@@ -39,7 +39,7 @@ class Router:
         self._background = Background()
         self._client = WorkerClient(config.cluster_secret, config.deadlines, self._background)
         relay = Relay(self._client, self.tables.find, self.live, self._background, config.deadlines, config.limits)
-        self._endpoints = Endpoints(config, self.tables, relay, self.live, self.telemetry, metrics)
+        self._endpoints = Endpoints(config, self.tables, relay, self.telemetry, metrics)
         app = web.Application(client_max_size=config.limits.max_body_bytes, middlewares=[speak_openai(metrics)])
         app.add_routes(self._endpoints.routes())
         app.on_response_prepare.append(echo_request_id)

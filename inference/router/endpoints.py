@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
-import structlog
 from aiohttp import web
 
 from inference.contracts import auth, codec, names
@@ -19,7 +18,6 @@ from inference.router.config import RouterConfig
 from inference.router.edge import request_id_of
 from inference.router.errors import ApiError, model_not_found, unavailable
 from inference.router.keys import may_call, require_model
-from inference.router.load import LiveRequests
 from inference.router.metrics import Metrics
 from inference.router.openai_answer import ChatShape, CompletionShape, model_list
 from inference.router.openai_request import Asked
@@ -30,8 +28,6 @@ from inference.router.relay import Call, Relay
 from inference.router.sse import ClientGone, EventWriter
 from inference.router.table import TableKeeper
 from inference.router.telemetry import Telemetry
-
-_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +48,12 @@ class Endpoints:
         config: RouterConfig,
         tables: TableKeeper,
         relay: Relay,
-        live: LiveRequests,
         telemetry: Telemetry,
         metrics: Metrics,
     ) -> None:
         self._config = config
         self._tables = tables
         self._relay = relay
-        self._live = live
         self._telemetry = telemetry
         self._metrics = metrics
         self.stopping = False

@@ -27,7 +27,8 @@ class Exchange:
     For a hand-off the first token comes from the prefill leg and all others from the answer leg. The two are separate
     connections, so the second token may arrive before the first: it is held until then.
 
-    send: takes text for the client, in order. on_first_token: called once, before its text is sent.
+    send: takes text for the client, in order. on_first_token: called once, before its text is sent. answer_flows: the
+    answering worker has begun to write.
     """
 
     def __init__(
@@ -49,7 +50,8 @@ class Exchange:
         self._first_token_here = False
         self._early: list[LegEvent] = []
         self._prefill_open = handoff
-        self._answer_flows = False
+        self._answer_failure: LegFailed | None = None
+        self.answer_flows = False
 
     async def run(self) -> Answered:
         """Forward the whole answer.
@@ -71,21 +73,38 @@ class Exchange:
         return answered
 
     def _survive(self, failure: LegFailed) -> None:
-        """Go on without the prefill leg where its work may be done; else raise `failure`.
-
-        KV that decode already writes from was accepted. A worker that was lost between its first token and its word on
-        the hand-off may have delivered all of it: decode's next token, if it comes at once, tells.
-        """
-        if failure.leg is Leg.ANSWER or not self._first_token_here:
+        """Go on with one leg where the answer may still be whole; else raise `failure`."""
+        if not self._first_token_here:
             raise failure
-        if not self._answer_flows:
+        if failure.leg is Leg.PREFILL:
+            self._survive_prefill(failure)
+        else:
+            self._survive_answer(failure)
+
+    def _survive_prefill(self, failure: LegFailed) -> None:
+        """KV that decode already writes from was accepted. A worker that was lost between its first token and its word
+        on the hand-off may have delivered all of it: decode's next token, if it comes at once, tells."""
+        if self._answer_failure is not None:
+            raise self._answer_failure
+        if not self.answer_flows:
             if not isinstance(failure.error, WorkerLost):
                 raise failure
             self._legs.expect(Leg.ANSWER, self._deadlines.orphan_s)
         self._close_prefill()
 
+    def _survive_answer(self, failure: LegFailed) -> None:
+        """Where the first token ended the answer there is no hand-off to wait for: decode may say so before the prefill
+        worker's closing event is here."""
+        if self.answer_flows or not self._prefill_open or self._answer_failure is not None:
+            raise failure
+        self._answer_failure = failure
+        self._legs.excuse(Leg.ANSWER)
+        self._legs.expect(Leg.PREFILL, self._deadlines.settle_s)
+
     async def _on_prefill(self, event: LegEvent) -> Answered | None:
         if isinstance(event, HandoffDone):
+            if self._answer_failure is not None:
+                raise self._answer_failure
             self._record.handed_off(event)
             self._close_prefill()
             return None
@@ -106,7 +125,7 @@ class Exchange:
         if self._first_leg is Leg.PREFILL and not self._first_token_here:
             self._early.append(event)
             return None
-        self._answer_flows = True
+        self.answer_flows = True
         await self._forward(event)
         if isinstance(event, Finished):
             return Answered(event, Leg.ANSWER)

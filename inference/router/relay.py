@@ -1,5 +1,4 @@
-"""The journey of one request: decode first, then prefill, then the stream; again elsewhere while the client has
-received nothing.
+"""The journey of one request: decode first, then prefill, then the stream; elsewhere again until the client has text.
 
 Every attempt stands alone: it reserves, it is dispatched, and on every way out but a complete answer its streams are
 aborted and its ticket is given back.
@@ -37,7 +36,7 @@ from inference.router.legs import Leg, LegFailed, Legs
 from inference.router.load import LiveRequests, Place, key_of
 from inference.router.record import RequestRecord, Route
 from inference.router.suspects import Suspects
-from inference.router.tried import NO_PARTNER, PASSED_ON, AttemptFailed, NoWorker, Tried
+from inference.router.tried import NO_PARTNER, PASSED_ON, AttemptFailed, NoWorker, Tried, blame
 from inference.router.worker_client import WorkerClient
 
 
@@ -154,7 +153,7 @@ class Relay:
         answering = pick.choose_answering(
             deployment.workers,
             self._live.loads(),
-            suspects=self._suspects.at(time.monotonic()),
+            suspects=self._suspects.at(time.monotonic()) | tried.doubtful,
             excluded=tried.workers,
             rng=self._rng,
         )
@@ -192,7 +191,7 @@ class Relay:
             answering,
             deployment.workers,
             self._live.loads(),
-            suspects=self._suspects.at(time.monotonic()),
+            suspects=self._suspects.at(time.monotonic()) | tried.doubtful,
             excluded=tried.prefills_beside(answering),
             rng=self._rng,
         )
@@ -226,8 +225,7 @@ class Relay:
         try:
             return await exchange.run()
         except LegFailed as failure:
-            at_fault = route.prefill if failure.leg is Leg.PREFILL and route.prefill else route.answering
-            raise AttemptFailed(failure.leg.value, at_fault, failure.error, route) from failure
+            raise blame(failure, route, answer_flows=exchange.answer_flows) from failure
 
 
 def _prefill_request(route: Route, ticket: Ticket, call: Call) -> PrefillRequest:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from inference.contracts.errors import BUSY_ERRORS, CLIENT_ERRORS, ErrorCode, TandemError
 from inference.contracts.routing import WorkerRoute
 from inference.router.errors import ApiError, unavailable, workers_fault
-from inference.router.legs import Leg
+from inference.router.legs import Leg, LegFailed
 from inference.router.load import WorkerKey, key_of
 from inference.router.record import Route
 from inference.router.worker_client import WorkerLost
@@ -37,34 +37,46 @@ _STAGES = {
 }
 
 
+#: (answering, prefill) workers.
+Pair = tuple[WorkerKey, WorkerKey]
+
+
 class AttemptFailed(Exception):
     """`worker` ended an attempt, on `leg`: "reserve", "prefill", "answer", or "pair" when it has no partner.
 
-    route: set once the attempt was dispatched.
+    pair: set when the hand-off between two workers failed, so that neither of them alone is to blame.
     """
 
-    def __init__(self, leg: str, worker: WorkerRoute, error: TandemError, route: Route | None = None) -> None:
+    def __init__(self, leg: str, worker: WorkerRoute, error: TandemError, pair: Pair | None = None) -> None:
         super().__init__(f"{leg}: {error}")
         self.leg = leg
         self.worker = worker
         self.error = error
-        self.route = route
+        self.pair = pair
 
     @property
     def busy(self) -> bool:
         return self.error.code in _ELSEWHERE
 
     @property
-    def pair(self) -> tuple[WorkerKey, WorkerKey] | None:
-        """The (answering, prefill) workers when the hand-off between them failed."""
-        route = self.route
-        if route is None or route.prefill is None or self.error.code not in _PAIR_ERRORS:
-            return None
-        return None if isinstance(self.error, WorkerLost) else (key_of(route.answering), key_of(route.prefill))
-
-    @property
     def stage(self) -> str:
         return _STAGES.get(self.leg, self.leg)
+
+
+def blame(failure: LegFailed, route: Route, *, answer_flows: bool) -> AttemptFailed:
+    """Whose failure `failure` is. answer_flows: the answering worker had gone on after the first token.
+
+    Before that, what the answering worker tells of a hand-off may be the prefill worker's failure, of which it only
+    heard; a worker that says nothing any more is to blame itself.
+    """
+    leg, error, prefill = failure.leg, failure.error, route.prefill
+    if prefill is None or isinstance(error, WorkerLost):
+        worker = prefill if leg is Leg.PREFILL and prefill is not None else route.answering
+        return AttemptFailed(leg.value, worker, error)
+    hearsay = leg is Leg.ANSWER and not answer_flows and error.code not in _ELSEWHERE
+    both = error.code in _PAIR_ERRORS or hearsay
+    pair = (key_of(route.answering), key_of(prefill)) if both else None
+    return AttemptFailed(leg.value, prefill if leg is Leg.PREFILL else route.answering, error, pair)
 
 
 class NoWorker(Exception):
@@ -80,7 +92,7 @@ class Tried:
     """What this request need not try again."""
 
     workers: set[WorkerKey] = field(default_factory=set)
-    pairs: set[tuple[WorkerKey, WorkerKey]] = field(default_factory=set)
+    pairs: set[Pair] = field(default_factory=set)
     faults: int = 0
     last_fault: AttemptFailed | None = None
     last_busy: AttemptFailed | None = None
@@ -95,6 +107,11 @@ class Tried:
             self.last_fault = failed
         elif failed.leg != NO_PARTNER:
             self.last_busy = failed
+
+    @property
+    def doubtful(self) -> set[WorkerKey]:
+        """Members of pairs that failed: used when there are no others."""
+        return {worker for pair in self.pairs for worker in pair}
 
     def prefills_beside(self, answering: WorkerRoute) -> set[WorkerKey]:
         """Prefill workers that are no use to `answering`."""

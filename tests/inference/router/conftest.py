@@ -61,6 +61,7 @@ class Bench:
         self.fabric = Fabric()
         self.workers: list[ScriptedWorker] = []
         self.keys = [ServingKeyEntry(key_id="k1", digest=auth.key_digest(KEY))]
+        self.model = MODEL
         self.deadlines = DEADLINES
         self.limits = Limits(suspect_s=1.0)
         self.router: Router
@@ -128,21 +129,24 @@ class Bench:
             default_max_tokens=64,
             workers=tuple(worker.route for worker in served),
         )
+        self.publish_deployments(deployment)
+
+    def publish_deployments(self, *deployments: DeploymentRoute) -> None:
         number = next(self._versions)
-        table = RoutingTable(version=number, deployments=(deployment,))
+        table = RoutingTable(version=number, deployments=deployments)
         self.redis.set(names.ROUTING_TABLE_KEY, codec.encode(table))
         self.redis.set(names.KEY_TABLE_KEY, codec.encode(KeyTable(version=number, keys=tuple(self.keys))))
         self.redis.publish(names.ROUTING_TABLE_CHANNEL, "")
 
     async def chat(self, text: str = LONG, **body: object) -> tuple[int, dict]:
         """One answer without the OpenAI client: status and body."""
-        content = {"model": MODEL, "messages": [{"role": "user", "content": text}], **body}
+        content = {"model": self.model, "messages": [{"role": "user", "content": text}], **body}
         async with self.http.post("/v1/chat/completions", json=content) as answer:
             return answer.status, await answer.json()
 
     async def stream(self, text: str = LONG, **body: object) -> list[tuple[str | None, str]]:
         """The events of one streamed answer as (name, data)."""
-        content = {"model": MODEL, "messages": [{"role": "user", "content": text}], "stream": True, **body}
+        content = {"model": self.model, "messages": [{"role": "user", "content": text}], "stream": True, **body}
         headers = {names.TIMINGS_HEADER: "1"}
         async with self.http.post("/v1/chat/completions", json=content, headers=headers) as answer:
             assert answer.status == 200, await answer.text()

@@ -50,7 +50,7 @@ class Misstep:
 
     how: "refuse" (HTTP error with `code`), "fail" (StreamFailed with `code`), "crash" (the connection breaks), "hang"
     (no more events), "slow" (`seconds` before each event), "garbage" (a line that is no event), "end" (the stream ends
-    without a closing event).
+    without a closing event). seconds: also the time before a misstep that is made at once.
     """
 
     how: str
@@ -273,6 +273,7 @@ class ScriptedWorker:
         sent = 0
         try:
             if misstep is not None and misstep.after == 0 and misstep.how != "slow":
+                await asyncio.sleep(misstep.seconds)
                 return await self._go_wrong(request, misstep, await self._begin(request, misstep))
             async for event in events:
                 if misstep is not None and misstep.how == "slow":

@@ -129,6 +129,19 @@ async def test_a_hand_off_that_fails_is_tried_with_another_partner_of_the_same_w
     await bench.at_rest()
 
 
+async def test_decode_that_heard_of_a_prefill_failure_is_not_blamed_for_it(bench: Bench) -> None:
+    """One decode worker, two prefill workers: the word of the failure may come over the answer leg first."""
+    p1, p2, decode = bench.worker(Role.PREFILL), bench.worker(Role.PREFILL), bench.worker(Role.DECODE)
+    p1.missteps["prefill"] = p2.missteps["prefill"] = Misstep("hang", times=1)
+    decode.missteps["generate"] = Misstep("fail", ErrorCode.ENGINE_FAILED, times=1)
+    await bench.start()
+    status, answer = await bench.chat(LONG)
+    assert status == 200
+    assert_whole(answer)
+    assert (p1.calls["prefill"], p2.calls["prefill"], decode.calls["reserve"]) == (1, 1, 2)
+    await bench.at_rest()
+
+
 async def test_without_another_pair_a_fault_is_a_gateway_error(bench: Bench) -> None:
     prefill, _ = bench.pair()
     prefill.missteps["prefill"] = Misstep("crash")

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from inference.contracts.states import Role
-from tests.inference.router.conftest import KEY, LONG, MODEL, SHORT, Bench, eventually
+from tests.inference.router.conftest import KEY, LONG, SHORT, Bench, eventually
 from tests.inference.router.scripted import Misstep
 
 
@@ -19,6 +19,7 @@ class LeavingClient:
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
+        self._model = bench.model
         self._writer: asyncio.StreamWriter | None = None
         self.reader: asyncio.StreamReader
 
@@ -29,7 +30,9 @@ class LeavingClient:
         if self._writer is None:
             await self.connect()
         assert self._writer is not None
-        body = json.dumps({"model": MODEL, "messages": [{"role": "user", "content": text}], "stream": stream}).encode()
+        body = json.dumps(
+            {"model": self._model, "messages": [{"role": "user", "content": text}], "stream": stream}
+        ).encode()
         head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\n"
         self._writer.write(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
         await self._writer.drain()

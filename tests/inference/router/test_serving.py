@@ -126,6 +126,19 @@ async def test_an_answer_that_ends_with_its_first_token_frees_decode_at_once(ben
     await eventually(lambda: decode.calls["release"] == 1)
 
 
+async def test_decode_may_hear_first_that_there_is_no_hand_off(bench: Bench) -> None:
+    """The first token ended the answer; decode's end of it overtakes the prefill worker's closing event."""
+    prefill, decode = bench.worker(Role.PREFILL, pieces=("!",)), bench.worker(Role.DECODE)
+    prefill.missteps["prefill"] = Misstep("slow", seconds=0.05)
+    decode.missteps["generate"] = Misstep("fail", ErrorCode.TRANSFER_FAILED, seconds=0.08)
+    await bench.start()
+    for _ in range(3):
+        status, answer = await bench.chat(LONG)
+        assert (status, answer["choices"][0]["finish_reason"]) == (200, "stop")
+    assert prefill.calls["prefill"] == 3
+    await bench.at_rest()
+
+
 async def test_text_that_is_held_back_is_not_lost(bench: Bench) -> None:
     """F04, F05: a first token without certain text sends nothing; what follows makes the text whole."""
     pieces = ("", "", "한글", "", " 🚲")
