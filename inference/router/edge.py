@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from inference.contracts import codec, names
-from inference.router.errors import ApiError
+from inference.router.errors import ApiError, internal_error
 from inference.router.metrics import Metrics
 from inference.router.sse import ClientGone
 
@@ -55,7 +55,7 @@ def speak_openai(metrics: Metrics) -> Middleware:
             return _answer(_translated(request, error), metrics)
         except Exception:
             _log.exception("unexpected error", path=request.path)
-            return _answer(ApiError(500, "The router failed unexpectedly.", code="internal_error"), metrics)
+            return _answer(internal_error(), metrics)
 
     return middleware
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
+import structlog
 from aiohttp import web
 
 from inference.contracts import auth, codec, names
@@ -16,7 +17,7 @@ from inference.contracts.routing import DeploymentRoute, ServingKeyEntry
 from inference.router import openai_request
 from inference.router.config import RouterConfig
 from inference.router.edge import request_id_of
-from inference.router.errors import ApiError, model_not_found, unavailable
+from inference.router.errors import ApiError, internal_error, model_not_found, unavailable
 from inference.router.keys import may_call, require_model
 from inference.router.metrics import Metrics
 from inference.router.openai_answer import ChatShape, CompletionShape, model_list
@@ -28,6 +29,8 @@ from inference.router.relay import Call, Relay
 from inference.router.sse import ClientGone, EventWriter
 from inference.router.table import TableKeeper
 from inference.router.telemetry import Telemetry
+
+_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +139,9 @@ class Endpoints:
             record.cancel()
             raise
         except Exception:
+            _log.exception("unexpected error while answering")
             record.fail()
-            raise
+            return await outlet.fail(internal_error())
         wanted = request.headers.get(names.TIMINGS_HEADER) == "1"
         return await outlet.finish(finished, timing if wanted else None)
 

@@ -63,6 +63,10 @@ def unavailable(message: str, retry_after_s: int, code: str = "not_ready") -> Ap
     return ApiError(503, message, code=code, retry_after_s=retry_after_s)
 
 
+def internal_error() -> ApiError:
+    return ApiError(500, "The router failed unexpectedly.", code="internal_error")
+
+
 def clients_fault(error: TandemError) -> ApiError:
     """A worker's refusal that only the client can mend, passed on unchanged."""
     return ApiError(400, error.message, code=error.code.value, param=error.param)

@@ -17,7 +17,10 @@ from inference.router.logs import configure_logs
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="inference.router", description=read_config.__doc__)
+    parser = argparse.ArgumentParser(
+        prog="inference.router",
+        description="Serves OpenAI's API from Tandem's workers. Needs REDIS_URL and TANDEM_CLUSTER_SECRET(_FILE).",
+    )
     parser.add_argument("--host", help="address to listen on (default: TANDEM_ROUTER_HOST or 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (default: TANDEM_ROUTER_PORT or 8080)")
     options = parser.parse_args(arguments)

@@ -13,6 +13,8 @@ from inference.contracts import auth, names
 from inference.contracts.errors import ErrorCode
 from inference.contracts.routing import ServingKeyEntry
 from inference.contracts.states import Role
+from inference.router.record import RequestRecord
+from inference.router.relay import Call, Relay, Send
 from tests.inference.router.conftest import KEY, LONG, MODEL, SHORT, Bench, events_of, eventually
 from tests.inference.router.scripted import PIECES, SECRET, Misstep
 
@@ -424,6 +426,31 @@ async def test_small_writes_are_sent_at_once(bench: Bench) -> None:
         await bench.stream()
     assert seen
     assert all(seen)
+
+
+@pytest.mark.parametrize("after_text", [False, True])
+async def test_a_bug_in_the_router_is_an_error_and_never_half_an_answer(bench: Bench, after_text: bool) -> None:
+    bench.pair()
+    await bench.start()
+
+    async def broken(self: Relay, call: Call, send: Send, record: RequestRecord) -> None:
+        if after_text:
+            await send("Hi")
+        raise RuntimeError("secret detail")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Relay, "answer", broken)
+        body = {"model": MODEL, "messages": ASK, "stream": True}
+        async with bench.http.post("/v1/chat/completions", json=body) as answer:
+            assert answer.status == (200 if after_text else 500)
+            text = await answer.text()
+    assert (
+        json.loads(text.splitlines()[-2 if after_text else -1].removeprefix("data: "))["error"]["code"]
+        == "internal_error"
+    )
+    assert "secret detail" not in text
+    assert "[DONE]" not in text
+    assert 'outcome="failed"} 1.0' in await bench.metrics()
 
 
 async def test_a_workers_param_reaches_the_client(bench: Bench) -> None:
