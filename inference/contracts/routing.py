@@ -25,6 +25,8 @@ class WorkerRoute(msgspec.Struct, frozen=True, kw_only=True):
 class DeploymentRoute(msgspec.Struct, frozen=True, kw_only=True):
     """One served model.
 
+    model_name: what clients put into "model", and what its workers answer to. The control plane gives the
+    deployment's own name, so that two deployments of one model can be told apart.
     local_prefill_tokens: prompts with at most this many uncached tokens are read by the decode worker itself.
     default_max_tokens: answer limit when the client names none.
     """

@@ -35,7 +35,7 @@ def deployment_routes() -> tuple[DeploymentRoute, ...]:
 def _deployment_route(deployment: Deployment, workers: list[Worker]) -> DeploymentRoute:
     return DeploymentRoute(
         name=deployment.name,
-        model_name=deployment.model.name,
+        model_name=deployment.name,
         created=int(deployment.created_at.timestamp()),
         # A request may meet any pair, so the smallest limit counts.
         context_length=min((each.context_length for each in workers if each.context_length), default=None),

@@ -34,7 +34,7 @@ def test_a_deployment_is_listed_before_it_can_serve_with_no_workers(world: World
     assert published().deployments == (
         DeploymentRoute(
             name="m",
-            model_name="tiny",
+            model_name="m",
             created=int(world.deployment().created_at.timestamp()),
             context_length=None,
             local_prefill_tokens=64,
