@@ -237,17 +237,23 @@ class StubEngine:
     def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> memoryview:
         self._refuse(FaultPoint.MID_TRANSFER)
         with self._lock:
-            slots = self._slots[handle.handle_id][start:end]
+            slots = self._held(handle)[start:end]
             return memoryview(self._arena[layers.start : layers.stop, :, :, slots].tobytes())
 
     def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview) -> None:
         self._refuse(FaultPoint.MID_TRANSFER)
         with self._lock:
-            slots = self._slots[handle.handle_id][start:end]
+            slots = self._held(handle)[start:end]
             shape = (len(layers), 2, KV_HEADS, len(slots), HEAD_BYTES)
             if len(slots) != end - start or data.nbytes != np.prod(shape):
                 raise ValueError(f"{data.nbytes} bytes do not fit tokens [{start}, {end}) of {len(layers)} layers")
             self._arena[layers.start : layers.stop, :, :, slots] = np.frombuffer(data, np.uint8).reshape(shape)
+
+    def _held(self, handle: KVHandle) -> np.ndarray:
+        slots = self._slots.get(handle.handle_id)
+        if slots is None:
+            raise ValueError(f"KV handle {handle.handle_id} is not reserved (any more)")
+        return slots
 
     # -- requests --------------------------------------------------------------------------------
 

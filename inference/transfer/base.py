@@ -39,7 +39,7 @@ class TransferLimits(msgspec.Struct, frozen=True, kw_only=True):
     abort_s: float = 1.0
     idle_s: float = 30.0
     receiver_idle_s: float = 300.0
-    frame_bytes: int = 4 * 1024 * 1024
+    frame_bytes: int = 1024 * 1024
     connections: int = 512
     idle_connections: int = 8
 

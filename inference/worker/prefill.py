@@ -129,7 +129,8 @@ class PrefillService:
             )
         except Exception as raised:
             failed, error = True, typed(raised)
-            self._recorder.count(Counter.HANDOFF_FAILURES)
+            if error.code is not ErrorCode.CANCELLED:  # a client that left is no failure
+                self._recorder.count(Counter.HANDOFF_FAILURES)
             log.warning("prefill failed", ticket=order.ticket_id, code=error.code, reason=error.message)
             yield StreamFailed(code=error.code, message=error.message)
         finally:
@@ -180,7 +181,6 @@ class PrefillService:
 
     def _note_handoff(self, pushed: Pushed, handoff_s: float | None) -> None:
         self._recorder.count(Counter.HANDOFFS)
-        self._recorder.count(Counter.TRANSFER_BYTES, pushed.bytes)
         self._recorder.observe(Latency.TRANSFER, pushed.busy_s)
         if handoff_s is not None:
             self._recorder.handoff.add(handoff_s)

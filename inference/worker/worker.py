@@ -15,6 +15,7 @@ from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import Address, WorkerLoad
 from inference.contracts.specs import WorkerSpec
 from inference.contracts.states import Role
+from inference.contracts.timings import Counter, Window
 from inference.contracts.worker import WorkerStatus
 from inference.engine.interface import Engine
 from inference.transfer.base import KVReceiver, TransferCounters
@@ -42,6 +43,7 @@ class Worker:
         self._receiver: KVReceiver | None = None
         self._blocks = BlockQueue(engine.reserve)
         self._counters = TransferCounters()
+        self._bytes_told = 0
         self.tickets = TicketTable(
             reserve=engine.reserve,
             release=engine.release,
@@ -50,7 +52,7 @@ class Worker:
             clock=time.monotonic,
         )
         self.state = WorkerState(spec, engine, limits)
-        self.recorder = WindowRecorder(spec, drain=engine.drain_window, load=self.load_now, window_s=limits.window_s)
+        self.recorder = WindowRecorder(spec, drain=self._drain, load=self.load_now, window_s=limits.window_s)
         self.answers = AnswerService(self.state, self.tickets, self.recorder)
         self._sender = TcpSender(secret=secret, engine=engine, counters=self._counters, limits=limits.transfer)
         self.prefills = PrefillService(self.state, self._blocks, self.recorder, self._counters, self._sender)
@@ -102,6 +104,14 @@ class Worker:
             kv_bytes_received=self._counters.bytes_received,
             kv_bytes_sent=self._counters.bytes_sent,
         )
+
+    def _drain(self, window: Window) -> None:
+        """What the engine measured, and the KV bytes that came or went, since the last window."""
+        self._engine.drain_window(window)
+        moved = self._counters.bytes_sent + self._counters.bytes_received
+        if moved > self._bytes_told:
+            window.count(Counter.TRANSFER_BYTES, moved - self._bytes_told)
+            self._bytes_told = moved
 
     def _load_if_ready(self) -> WorkerLoad | None:
         return self.load_now() if self.state.ready else None

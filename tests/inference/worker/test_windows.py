@@ -91,6 +91,7 @@ async def test_a_fleets_windows_tell_of_handoffs_tokens_and_bytes(client):
         read, wrote = sums[Role.PREFILL], sums[Role.DECODE]
         assert read.counters[Counter.HANDOFFS] == 3
         assert read.counters[Counter.TRANSFER_BYTES] == 123 * KV_BYTES_PER_TOKEN
+        assert wrote.counters[Counter.TRANSFER_BYTES] == 123 * KV_BYTES_PER_TOKEN
         assert read.counters[Counter.PROMPT_TOKENS] == 123
         assert (read.counters[Counter.OUTPUT_TOKENS], wrote.counters[Counter.OUTPUT_TOKENS]) == (3, 12)
         for latency in (Latency.QUEUE, Latency.PREFILL, Latency.TRANSFER):
