@@ -11,7 +11,7 @@ describe("the waterfall", () => {
       "Router",
       "Wait for prefill",
       "Prefill",
-      "Network and the rest",
+      "Network and other",
     ]);
     expect(sum(layout?.segments.map((segment) => segment.seconds) ?? [])).toBeCloseTo(0.2, 9);
     expect(sum(layout?.segments.map((segment) => segment.share) ?? [])).toBeCloseTo(1, 9);

@@ -56,7 +56,7 @@ const LOOKS: Readonly<Record<string, Look>> = {
   prefill_queue: { label: "Wait for prefill", stage: "prefill", level: 3 },
   prefill: { label: "Prefill", stage: "prefill", level: 1 },
   held_text: { label: "Text held back", stage: "decode", level: 3 },
-  network: { label: "Network and the rest", stage: "neutral", level: 2 },
+  network: { label: "Network and other", stage: "neutral", level: 2 },
   unexplained: { label: "Unexplained", stage: "neutral", level: 3 },
 };
 

@@ -123,8 +123,9 @@ describe("the live state", () => {
 
 describe("the connection", () => {
   it("is stale on the server's word until a snapshot, whatever else arrives", () => {
-    const told = after([snapshotMessage(), { type: "stale", reason: "Redis is away" }]);
-    expect(told.connection).toMatchObject({ phase: "stale", reason: "Redis is away" });
+    const message: ConsoleMessage = { type: "stale", reason: "Redis is away" };
+    const told = reduce(after([snapshotMessage()]), { type: "message", message, at: 6000 });
+    expect(told.connection).toMatchObject({ phase: "stale", reason: "Redis is away", since: 1000 });
     const still = after([eventMessage("101-0", { type: "node.changed", node: nodeView() })], told);
     expect(still.connection.phase).toBe("stale");
     expect(still.nodes).toHaveLength(1);

@@ -63,7 +63,7 @@ export const EMPTY: LiveState = {
 export function reduce(state: LiveState, action: LiveAction): LiveState {
   switch (action.type) {
     case "message":
-      return receive({ ...state, heardAt: action.at }, action.message, action.at);
+      return { ...receive(state, action.message, action.at), heardAt: action.at };
     case "lost":
       return state.connection.phase === "reconnecting"
         ? state
@@ -87,7 +87,7 @@ function receive(state: LiveState, message: ConsoleMessage, at: number): LiveSta
     case "snapshot":
       return { ...state, ...fromSnapshot(message.snapshot), connection: { phase: "live" } };
     case "stale":
-      return { ...state, connection: stale(at, message.reason, "snapshot") };
+      return { ...state, connection: stale(state.heardAt ?? at, message.reason, "snapshot") };
     case "event": {
       if (state.seq === null) return state;
       const connection = awaitsSnapshot(state.connection) ? state.connection : live(state.connection);

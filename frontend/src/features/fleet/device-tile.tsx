@@ -14,6 +14,7 @@ interface DeviceTileProps {
 
 /** One device: who holds it (reserved) above how much of it is in use (used). */
 export function DeviceTile({ device, holder }: DeviceTileProps) {
+  const title = device.kind === DeviceKind.GPU ? `GPU ${device.index}` : `CPU slot ${device.index}`;
   const memory =
     device.memory_total === null || device.memory_used === null ? null : device.memory_used / device.memory_total;
   return (
@@ -24,12 +25,14 @@ export function DeviceTile({ device, holder }: DeviceTileProps) {
       data-free={device.worker_id === null || undefined}
     >
       <div className={classes.deviceHead}>
-        <Text size="sm" fw={550} truncate title={device.name}>
-          {device.kind === DeviceKind.GPU ? `GPU ${device.index}` : `CPU slot ${device.index}`}
+        <Text size="sm" fw={550}>
+          {title}
         </Text>
-        <Text size="xs" c="dimmed" truncate title={device.name}>
-          {device.name}
-        </Text>
+        {device.name !== title && (
+          <Text size="xs" c="dimmed" truncate title={device.name}>
+            {device.name}
+          </Text>
+        )}
       </div>
       <div className={classes.holder}>
         <Holder device={device} holder={holder} />

@@ -15,7 +15,9 @@ export function TurnView({ turn, isLast }: TurnProps) {
   const { answer } = turn;
   return (
     <article className={classes.turn} aria-label={`Question and answer ${turn.id}`}>
-      <div className={classes.question}>{turn.question}</div>
+      <div className={classes.question} tabIndex={0}>
+        {turn.question}
+      </div>
       <div className={classes.answer} data-testid="answer" data-state={answer.state}>
         <Group gap="xs" mb={4} mih={22}>
           <Text size="xs" c="dimmed">
