@@ -131,7 +131,7 @@ class Endpoints:
     ) -> web.StreamResponse:
         """Relay one request; its record is closed on every way out."""
         try:
-            finished, timing = await self._relay.answer(call, outlet.send, record)
+            finished, timing = await self._relay.answer(call, outlet, record)
         except ApiError as error:
             record.close_with(error)
             return await outlet.fail(error)

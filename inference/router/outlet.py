@@ -15,6 +15,13 @@ from inference.router.sse import DONE, EventWriter, event
 
 
 class Outlet(Protocol):
+    @property
+    def begun(self) -> bool:
+        """Whether the client has received anything: then the answer can't be begun anew."""
+
+    def restart(self) -> None:
+        """Forget the text so far: the answer is begun anew."""
+
     async def send(self, text: str) -> None: ...
 
     async def finish(self, finished: Finished, timing: RequestTiming | None) -> web.StreamResponse: ...
@@ -30,6 +37,14 @@ class StreamOutlet:
         self._shape = shape
         self._writer = writer
         self._include_usage = include_usage
+
+    @property
+    def begun(self) -> bool:
+        return self._writer.begun
+
+    def restart(self) -> None:
+        if self.begun:
+            raise RuntimeError("the client has text of this answer: it can't be begun anew")
 
     async def send(self, text: str) -> None:
         await self._writer.write(self._opening() + event(self._shape.text(text)))
@@ -61,6 +76,13 @@ class WholeOutlet:
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
         self._texts: list[str] = []
+
+    @property
+    def begun(self) -> bool:
+        return False
+
+    def restart(self) -> None:
+        self._texts.clear()
 
     async def send(self, text: str) -> None:
         self._texts.append(text)

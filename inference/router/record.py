@@ -46,6 +46,7 @@ class RequestRecord:
         self.deployment = deployment
         self.watch = Stopwatch(received)
         self.retries = 0
+        self._ttft_observed = False
         self.route: Route | None = None
         self.handoff: HandoffDone | None = None
         self._count(Counter.RECEIVED)
@@ -82,8 +83,14 @@ class RequestRecord:
             window.count(Counter.OUTPUT_TOKENS, count)
         if text and self.watch.first_text is None:
             self.watch.first_text = now
-            window.observe(Latency.TTFT, now - self.watch.received)
-            self._metrics.ttft.labels(self.deployment).observe(now - self.watch.received)
+            self._observe_ttft(now - self.watch.received)
+
+    def _observe_ttft(self, seconds: float) -> None:
+        """At once, not when the answer ends; and once, even when a whole answer is begun anew."""
+        if not self._ttft_observed:
+            self._ttft_observed = True
+            self._telemetry.window(self.deployment).observe(Latency.TTFT, seconds)
+            self._metrics.ttft.labels(self.deployment).observe(seconds)
 
     def handed_off(self, done: HandoffDone) -> None:
         self.handoff = done

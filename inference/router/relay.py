@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -34,6 +34,7 @@ from inference.router.errors import clients_fault, unavailable, workers_fault
 from inference.router.exchange import Answered, Exchange
 from inference.router.legs import Leg, LegFailed, Legs
 from inference.router.load import LiveRequests, Place, key_of
+from inference.router.outlet import Outlet
 from inference.router.record import RequestRecord, Route
 from inference.router.suspects import Suspects
 from inference.router.tried import NO_PARTNER, PASSED_ON, AttemptFailed, NoWorker, Tried, blame
@@ -51,15 +52,12 @@ class Call:
     clip: bool
 
 
-Send = Callable[[str], Awaitable[None]]
-
-
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """One request under way. send: takes text for the client, in order. place: its share of the workers' load."""
+    """One request under way. place: its share of the workers' load."""
 
     call: Call
-    send: Send
+    outlet: Outlet
     record: RequestRecord
     place: Place
     tried: Tried
@@ -90,15 +88,15 @@ class Relay:
         self._suspects = Suspects(limits.suspect_s)
         self._rng = rng or random.Random()  # noqa: S311 - breaks ties between equal workers
 
-    async def answer(self, call: Call, send: Send, record: RequestRecord) -> tuple[Finished, RequestTiming]:
-        """Answer `call`, passing text to `send` as it comes.
+    async def answer(self, call: Call, outlet: Outlet, record: RequestRecord) -> tuple[Finished, RequestTiming]:
+        """Answer `call`, passing text to `outlet` as it comes.
 
         Raises:
             ApiError: refused, not servable now, or failed; text may have been sent before that.
         """
         tried = Tried()
         with self._live.track(call.deployment) as place:
-            journey = Journey(call, send, record, place, tried)
+            journey = Journey(call, outlet, record, place, tried)
             try:
                 async with asyncio.timeout(self._deadlines.total_s) as place.deadline:
                     answered = await self._answer_somewhere(journey)
@@ -126,8 +124,7 @@ class Relay:
             journey.record.fault(failed.leg, failed.worker, failed.error)
             if failed.pair is None:
                 self._suspects.add(key_of(failed.worker), time.monotonic())
-        client_has_text = journey.record.watch.first_text is not None
-        if client_has_text or journey.tried.faults >= self._limits.max_attempts:
+        if journey.outlet.begun or journey.tried.faults >= self._limits.max_attempts:
             raise workers_fault(failed.stage, failed.error.code, journey.tried.faults)
 
     async def _attempt(self, journey: Journey) -> Answered:
@@ -135,6 +132,7 @@ class Relay:
         if deployment is None:
             raise NoWorker(f"The model {journey.call.deployment!r} is no longer served.")
         answering = self._choose_answering(deployment, journey.tried)
+        journey.outlet.restart()
         journey.record.begin_attempt()
         ticket = await self._reserve(answering, deployment, journey)
         journey.record.reserved()
@@ -218,7 +216,7 @@ class Relay:
             legs,
             self._deadlines,
             journey.record,
-            journey.send,
+            journey.outlet.send,
             place.first_token_came,
             handoff=route.path is PrefillPath.HANDOFF,
         )

@@ -32,11 +32,11 @@ class Stopwatch:
     tokens: int = 0
 
     def begin_attempt(self, now: float) -> None:
-        """A new attempt starts from nothing: no token of an earlier one has reached the client."""
+        """A new attempt starts from nothing: no text of an earlier one has reached the client."""
         if self.first_attempt is None:
             self.first_attempt = now
         self.attempt = now
-        self.reserved = self.first_token = self.second_token = self.last_token = None
+        self.reserved = self.first_token = self.first_text = self.second_token = self.last_token = None
         self.tokens = 0
 
     def saw_tokens(self, count: int, now: float) -> float | None:

@@ -30,12 +30,13 @@ MODEL = "smol"
 SHORT, LONG = "short", "a prompt that is longer than the limit of local prefill"
 LOCAL_PREFILL_TOKENS = 16
 
+#: Short enough for tests that wait for one, long enough for a busy machine.
 DEADLINES = Deadlines(
-    connect_s=0.5,
-    reserve_s=0.4,
-    first_event_s=0.6,
-    idle_s=0.4,
-    orphan_s=0.2,
+    connect_s=1.0,
+    reserve_s=0.8,
+    first_event_s=1.0,
+    idle_s=0.8,
+    orphan_s=0.3,
     settle_s=0.1,
     release_s=1.0,
     body_s=2.0,
@@ -43,6 +44,8 @@ DEADLINES = Deadlines(
     total_s=20.0,
     stop_s=5.0,
 )
+#: For tests with many requests at once, in which nothing hangs.
+PATIENT = dataclasses.replace(DEADLINES, connect_s=10.0, reserve_s=20.0, first_event_s=20.0, idle_s=20.0)
 INTERVALS = Intervals(table_poll_s=0.2, redis_timeout_s=0.3, window_s=0.2)
 
 
@@ -63,6 +66,7 @@ class Bench:
         self.keys = [ServingKeyEntry(key_id="k1", digest=auth.key_digest(KEY))]
         self.model = MODEL
         self.deadlines = DEADLINES
+        self.intervals = INTERVALS
         self.limits = Limits(suspect_s=1.0)
         self.router: Router
         self.http: aiohttp.ClientSession
@@ -101,7 +105,7 @@ class Bench:
             port=0,
             deadlines=self.deadlines,
             limits=dataclasses.replace(self.limits, **self._limits),
-            intervals=INTERVALS,
+            intervals=self.intervals,
         )
         self.router = await self._stack.enter_async_context(running(config))
         self.http = await self._stack.enter_async_context(

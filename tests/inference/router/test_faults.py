@@ -14,7 +14,7 @@ import pytest
 from inference.contracts import names
 from inference.contracts.errors import ErrorCode
 from inference.contracts.states import Role
-from tests.inference.router.conftest import DEADLINES, LONG, MODEL, SHORT, Bench, events_of, eventually
+from tests.inference.router.conftest import DEADLINES, LONG, MODEL, PATIENT, SHORT, Bench, events_of, eventually
 from tests.inference.router.scripted import PIECES, Misstep, ScriptedWorker
 
 ANSWER = "".join(PIECES)
@@ -132,6 +132,7 @@ async def test_a_hand_off_that_fails_is_tried_with_another_partner_of_the_same_w
 async def test_decode_that_heard_of_a_prefill_failure_is_not_blamed_for_it(bench: Bench) -> None:
     """One decode worker, two prefill workers: the word of the failure may come over the answer leg first."""
     p1, p2, decode = bench.worker(Role.PREFILL), bench.worker(Role.PREFILL), bench.worker(Role.DECODE)
+    bench.deadlines = PATIENT
     p1.missteps["prefill"] = p2.missteps["prefill"] = Misstep("hang", times=1)
     decode.missteps["generate"] = Misstep("fail", ErrorCode.ENGINE_FAILED, times=1)
     await bench.start()
@@ -227,7 +228,7 @@ async def test_a_busy_prefill_worker_sends_the_request_to_another(bench: Bench) 
 @pytest.mark.parametrize("text", [SHORT, LONG])
 @pytest.mark.parametrize("after", [1, 3])
 async def test_a_broken_answer_never_looks_complete(bench: Bench, how: str, text: str, after: int) -> None:
-    """F32, F18: no invented finish reason, no [DONE], no repeated text, and the other worker is not asked."""
+    """F32, F18: no invented finish reason, no [DONE], no repeated text; a whole answer is a gateway error."""
     workers = await two_pairs(bench)
     for worker in workers:
         worker.missteps["generate"] = Misstep(how, after=after)
@@ -248,6 +249,17 @@ async def test_a_broken_answer_never_looks_complete(bench: Bench, how: str, text
     assert "choices" not in whole
     await bench.at_rest()
     assert 'outcome="failed"} 2.0' in await bench.metrics()
+
+
+async def test_a_whole_answer_is_begun_anew_wherever_it_broke(bench: Bench) -> None:
+    """Nothing of it has reached the client yet."""
+    _, d1, _, d2 = await two_pairs(bench)
+    d1.missteps["generate"] = d2.missteps["generate"] = Misstep("crash", after=3, times=1)
+    status, answer = await bench.chat(LONG)
+    assert status == 200
+    assert_whole(answer)
+    assert d1.calls["reserve"] + d2.calls["reserve"] == 2
+    await bench.at_rest()
 
 
 async def test_the_stock_client_raises_on_a_broken_stream(bench: Bench) -> None:
@@ -350,6 +362,7 @@ async def test_a_request_has_an_end_even_when_every_event_comes_in_time(bench: B
 
 async def test_every_request_ends_while_workers_come_and_go(bench: Bench) -> None:
     """F18: joins and leaves under load; who leaves drains, so nothing fails."""
+    bench.deadlines = PATIENT
     for _ in range(3):
         bench.pair()
     for worker in bench.workers:
@@ -398,6 +411,7 @@ async def test_another_process_at_the_old_address_is_not_mistaken_for_the_worker
 async def test_load_spreads_evenly_after_much_went_wrong(bench: Bench) -> None:
     """F17: counts come from the live set, so nothing is left over."""
     first, second = bench.worker(Role.UNIFIED), bench.worker(Role.UNIFIED)
+    bench.deadlines = PATIENT
     await bench.start(suspect_s=0.01)
     first.missteps["generate"] = Misstep("crash", times=20)
     for _ in range(20):

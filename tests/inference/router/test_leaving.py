@@ -10,7 +10,7 @@ import time
 import pytest
 
 from inference.contracts.states import Role
-from tests.inference.router.conftest import KEY, LONG, SHORT, Bench, eventually
+from tests.inference.router.conftest import KEY, LONG, PATIENT, SHORT, Bench, eventually
 from tests.inference.router.scripted import Misstep
 
 
@@ -121,6 +121,7 @@ async def test_a_client_that_does_not_read_is_let_go(bench: Bench) -> None:
 
 async def test_fifty_aborted_streams_leave_no_load(bench: Bench) -> None:
     """F17."""
+    bench.deadlines = PATIENT
     _, decode = bench.pair()
     decode.pace_s = 0.05
     await bench.start()

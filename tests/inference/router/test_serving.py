@@ -13,8 +13,9 @@ from inference.contracts import auth, names
 from inference.contracts.errors import ErrorCode
 from inference.contracts.routing import ServingKeyEntry
 from inference.contracts.states import Role
+from inference.router.outlet import Outlet
 from inference.router.record import RequestRecord
-from inference.router.relay import Call, Relay, Send
+from inference.router.relay import Call, Relay
 from tests.inference.router.conftest import KEY, LONG, MODEL, SHORT, Bench, events_of, eventually
 from tests.inference.router.scripted import PIECES, SECRET, Misstep
 
@@ -433,9 +434,9 @@ async def test_a_bug_in_the_router_is_an_error_and_never_half_an_answer(bench: B
     bench.pair()
     await bench.start()
 
-    async def broken(self: Relay, call: Call, send: Send, record: RequestRecord) -> None:
+    async def broken(self: Relay, call: Call, outlet: Outlet, record: RequestRecord) -> None:
         if after_text:
-            await send("Hi")
+            await outlet.send("Hi")
         raise RuntimeError("secret detail")
 
     with pytest.MonkeyPatch.context() as patch:

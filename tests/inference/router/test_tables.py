@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import stat
 from pathlib import Path
@@ -18,11 +19,17 @@ from inference.testing.valkey import ValkeyServer
 from tests.inference.router.conftest import LONG, SHORT, Bench, eventually
 
 
+async def subscribed(bench: Bench) -> None:
+    await eventually(lambda: dict(bench.redis.pubsub_numsub(names.ROUTING_TABLE_CHANNEL)).popitem()[1] > 0)
+
+
 async def test_a_changed_table_is_in_force_at_once(bench: Bench) -> None:
     old, new = bench.worker(Role.UNIFIED), bench.worker(Role.UNIFIED)
+    bench.intervals = dataclasses.replace(bench.intervals, table_poll_s=600.0)
     await bench.start()
+    await subscribed(bench)
     bench.publish([new])
-    await eventually(lambda: len(bench.router.tables.deployments[0].workers) == 1, within_s=0.15)
+    await eventually(lambda: len(bench.router.tables.deployments[0].workers) == 1)
     assert (await bench.chat(SHORT))[0] == 200
     assert not old.calls
 
@@ -36,11 +43,14 @@ async def test_a_change_is_found_even_when_nobody_says_so(bench: Bench) -> None:
 
 async def test_a_revoked_key_ends_at_once(bench: Bench) -> None:
     bench.worker(Role.UNIFIED)
+    bench.intervals = dataclasses.replace(bench.intervals, table_poll_s=600.0)
     await bench.start()
+    await subscribed(bench)
     assert (await bench.chat(SHORT))[0] == 200
+    keyring = bench.router.tables.keyring
     bench.keys.clear()
     bench.publish()
-    await asyncio.sleep(0.15)
+    await eventually(lambda: bench.router.tables.keyring is not keyring)
     status, answer = await bench.chat(SHORT)
     assert (status, answer["error"]["code"]) == (401, "invalid_api_key")
 

@@ -16,7 +16,7 @@ from inference.testing.faults import Fault, FaultKind, FaultPoint
 from inference.testing.fleet import MODEL, StubFleet, stub_fleet
 from inference.testing.stub_engine import KV_BYTES_PER_TOKEN, StubSettings
 from inference.worker.limits import WorkerLimits
-from tests.inference.router.conftest import Bench, eventually
+from tests.inference.router.conftest import PATIENT, Bench, eventually
 from tests.inference.router.scripted import SECRET
 from tests.inference.router.test_faults import text_of
 from tests.inference.router.test_leaving import LeavingClient
@@ -46,7 +46,7 @@ class FleetBench:
 async def served(bench: Bench) -> AsyncIterator[FleetBench]:
     """Two prefill and two decode workers."""
     bench.model = MODEL
-    bench.deadlines = dataclasses.replace(bench.deadlines, first_event_s=3.0, idle_s=2.0)
+    bench.deadlines = dataclasses.replace(PATIENT, orphan_s=2.0)
     async with stub_fleet(2, 2, settings=StubSettings(), limits=FAST, secret=SECRET) as fleet:
         fleet.local_prefill_tokens = LOCAL
         await bench.start()
