@@ -164,7 +164,9 @@ def deployments() -> list[DeploymentView]:
                     Role.DECODE,
                     4,
                     (worker(Role.DECODE, 1, big, "gpu-4", "rack-2-04"), failed, backoff),
-                    refusals=("1 more decode worker is wanted, but no GPU with 24 GiB free is left on any ready node.",),
+                    refusals=(
+                        "1 more decode worker is wanted, but no GPU with 24 GiB free is left on any ready node.",
+                    ),
                 ),
             ),
         ),
@@ -277,10 +279,39 @@ def operation(title: str, target: str, state: OperationState, age_s: float, **ch
 
 def operations() -> list[OperationView]:
     return [
-        operation("Resize decode of qwen3-8b", "qwen3-8b/decode", OperationState.RUNNING, 41, before="3 replicas", after="4 replicas", reason="Evening traffic"),
-        operation("Resize prefill of qwen3-8b", "qwen3-8b/prefill", OperationState.SUCCEEDED, 900, before="2 replicas", after="1 replica"),
-        operation("Resize decode of qwen3-8b", "qwen3-8b/decode", OperationState.SUPERSEDED, 1500, outcome="A later resize took over."),
-        operation("Deploy smollm2-135m", "smollm2-135m", OperationState.SUCCEEDED, 3600, kind=OperationKind.DEPLOY, before="", after="1 prefill, 1 decode"),
+        operation(
+            "Resize decode of qwen3-8b",
+            "qwen3-8b/decode",
+            OperationState.RUNNING,
+            41,
+            before="3 replicas",
+            after="4 replicas",
+            reason="Evening traffic",
+        ),
+        operation(
+            "Resize prefill of qwen3-8b",
+            "qwen3-8b/prefill",
+            OperationState.SUCCEEDED,
+            900,
+            before="2 replicas",
+            after="1 replica",
+        ),
+        operation(
+            "Resize decode of qwen3-8b",
+            "qwen3-8b/decode",
+            OperationState.SUPERSEDED,
+            1500,
+            outcome="A later resize took over.",
+        ),
+        operation(
+            "Deploy smollm2-135m",
+            "smollm2-135m",
+            OperationState.SUCCEEDED,
+            3600,
+            kind=OperationKind.DEPLOY,
+            before="",
+            after="1 prefill, 1 decode",
+        ),
         operation(
             "Deploy qwen3-8b",
             "qwen3-8b",

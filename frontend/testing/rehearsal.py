@@ -100,7 +100,9 @@ class Rehearsal:
         pool = self.deployments[at].pools[number]
         keep = pool.workers[:replicas]
         extra = [
-            fleet.worker(pool.role, len(keep) + 1 + more, pool.deployment, f"cpu-{2 + more}", phase=WorkerPhase.ASSIGNED)
+            fleet.worker(
+                pool.role, len(keep) + 1 + more, pool.deployment, f"cpu-{2 + more}", phase=WorkerPhase.ASSIGNED
+            )
             for more in range(replicas - len(keep))
         ]
         for phase in (WorkerPhase.STARTING, WorkerPhase.LOADING, WorkerPhase.READY):
@@ -179,7 +181,9 @@ def routes(stage: Rehearsal) -> web.RouteTableDef:
             current = {"generation": pool.generation, "replicas": pool.replicas}
             return refuse(409, "stale_generation", "The pool was changed meanwhile.", "generation", current)
         if body["replicas"] > 8:
-            return refuse(400, "over_capacity", f"{body['replicas']} replicas need more slots than there are.", "replicas")
+            return refuse(
+                400, "over_capacity", f"{body['replicas']} replicas need more slots than there are.", "replicas"
+            )
         stage.operations.insert(
             0,
             fleet.operation(
@@ -238,14 +242,26 @@ def routes(stage: Rehearsal) -> web.RouteTableDef:
     async def chat(request: web.Request) -> web.StreamResponse:
         body = await request.json()
         if body["max_tokens"] > 100_000:
-            return answer({"error": {"message": "max_tokens is 100001; this model can write 8192.", "type": "invalid_request_error", "param": "max_tokens", "code": "context_length_exceeded"}}, 400)
+            return answer(
+                {
+                    "error": {
+                        "message": "max_tokens is 100001; this model can write 8192.",
+                        "type": "invalid_request_error",
+                        "param": "max_tokens",
+                        "code": "context_length_exceeded",
+                    }
+                },
+                400,
+            )
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         await asyncio.sleep(0.4)
         words = ANSWER.split(" ")
         for at, word in enumerate(words[: body["max_tokens"]]):
             last = at == len(words) - 1
-            chunk = {"choices": [{"index": 0, "delta": {"content": word + ("" if last else " ")}, "finish_reason": None}]}
+            chunk = {
+                "choices": [{"index": 0, "delta": {"content": word + ("" if last else " ")}, "finish_reason": None}]
+            }
             await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
             await asyncio.sleep(0.03)
         end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}

@@ -58,6 +58,7 @@ const yellow: MantineColorsTuple = [
   "#4f3f04",
 ];
 
+const DIALOG = { overlayProps: { backgroundOpacity: 0.45 }, closeButtonProps: { "aria-label": "Close" } };
 const DIALOG_TITLE = { fontWeight: 620, fontSize: "1.0625rem" };
 
 export const theme = createTheme({
@@ -107,11 +108,11 @@ export const theme = createTheme({
     Badge: Badge.extend({ defaultProps: { variant: "light", radius: "sm" } }),
     Paper: Paper.extend({ defaultProps: { withBorder: true } }),
     Modal: Modal.extend({
-      defaultProps: { centered: true, overlayProps: { backgroundOpacity: 0.45 } },
+      defaultProps: { centered: true, ...DIALOG },
       styles: { title: DIALOG_TITLE },
     }),
     Drawer: Drawer.extend({
-      defaultProps: { position: "right", overlayProps: { backgroundOpacity: 0.45 } },
+      defaultProps: { position: "right", ...DIALOG },
       styles: { title: DIALOG_TITLE },
     }),
     NumberInput: NumberInput.extend({ defaultProps: { allowDecimal: false, allowNegative: false } }),

@@ -65,8 +65,12 @@ export function TimeChart(props: TimeChartProps) {
         </dl>
       </div>
       <div className={classes.plot} style={{ height }} role="img" aria-label={`${title}: ${reading}`}>
-        <div ref={canvas} />
-        {nothing && <div className={classes.empty}>{empty}</div>}
+        <div ref={canvas} data-empty={nothing || undefined} />
+        {nothing && (
+          <div className={classes.empty}>
+            <span>{empty}</span>
+          </div>
+        )}
       </div>
     </Paper>
   );

@@ -1,4 +1,4 @@
-import { Alert, Button, Center, Paper, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Button, Center, Paper, PasswordInput, Stack, Text, TextInput, VisuallyHidden } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { IconAlertCircle } from "@tabler/icons-react";
 import { useEffect } from "react";
@@ -29,6 +29,7 @@ export function LoginPage() {
       <Paper w="100%" maw={380} p="xl" component="main">
         <Stack gap="lg">
           <Stack gap={4}>
+            <VisuallyHidden component="h1">Sign in to Tandem</VisuallyHidden>
             <Brand size={34} />
             <Text size="sm" c="dimmed">
               Prefill and decode, operated as one service.

@@ -46,7 +46,9 @@ export function AddModelDialog({ opened, onClose }: AddModelDialogProps) {
             {...form.getInputProps("path")}
           />
           <TextInput label="Description" description="Optional" {...form.getInputProps("description")} />
-          {create.isError && <Failure error={create.error} title="The model was not added" />}
+          {create.isError && Object.keys(form.errors).length === 0 && (
+            <Failure error={create.error} title="The model was not added" />
+          )}
           <Group justify="flex-end" gap="xs">
             <Button variant="default" onClick={close}>
               Cancel

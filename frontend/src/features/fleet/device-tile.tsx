@@ -77,8 +77,10 @@ function Level({ label, share, text }: LevelProps) {
   return (
     <div>
       <dt>{label}</dt>
-      <dd className="figures">{text}</dd>
-      <Meter label={label} share={share} />
+      <dd className="figures">
+        {text}
+        <Meter label={label} share={share} />
+      </dd>
     </div>
   );
 }

@@ -42,8 +42,8 @@ export function NodeCard({ node, deployments }: NodeCardProps) {
             <dt>Memory</dt>
             <dd className="figures">
               {node.memory_total === null ? UNKNOWN : `${bytes(node.memory_used)} of ${bytes(node.memory_total)}`}
+              <Meter label={`Memory of ${node.name}`} share={memory} />
             </dd>
-            <Meter label={`Memory of ${node.name}`} share={memory} />
           </div>
           <div>
             <dt>Last report</dt>

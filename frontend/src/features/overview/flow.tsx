@@ -38,7 +38,9 @@ export function Flow({ deployment, window }: FlowProps) {
         </div>
       )}
       <div className={classes.verdict} data-short={verdict.short} data-testid="bottleneck">
-        <Title order={3}>{verdict.title}</Title>
+        <Title order={2} size="h3">
+          {verdict.title}
+        </Title>
         <Text size="sm" c="dimmed" className="figures">
           {verdict.text}{" "}
           {verdict.short !== "neither" && (
@@ -160,8 +162,10 @@ function Figure({ label, value, children }: FigureProps) {
   return (
     <div>
       <dt>{label}</dt>
-      <dd>{value}</dd>
-      {children}
+      <dd>
+        {value}
+        {children}
+      </dd>
     </div>
   );
 }
