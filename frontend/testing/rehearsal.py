@@ -37,8 +37,8 @@ from inference.contracts.states import OperationState, Role, WorkerPhase
 DIST = Path(__file__).parents[1] / "dist"
 ANSWER = (
     "A tandem carries two riders on one bicycle. The one in front steers and sees the road first; the one behind "
-    "keeps the rhythm.\n\nPrefill is the rider in front: it reads the whole prompt at once. Decode is the rider behind: "
-    "it writes one token after another, at a steady pace."
+    "keeps the rhythm.\n\nPrefill is the rider in front: it reads the whole prompt at once. Decode is the rider "
+    "behind: it writes one token after another, at a steady pace."
 )
 
 

@@ -50,7 +50,7 @@ export function Charts({ window }: { readonly window: TimeWindow }) {
         <TimeChart
           {...latency}
           title="First gap"
-          hint="token 1 to 2: carries the hand-off"
+          hint="carries the hand-off"
           series={percentiles(window, "handoff", (frame) => frame.first_gap)}
           empty="No second token in this time"
           height={150}

@@ -25,7 +25,7 @@ export function Flow({ deployment, window }: FlowProps) {
     : judge(deployment, load(Role.PREFILL), load(Role.DECODE));
   const isShort = (role: Role): boolean => verdict.short === role || verdict.short === "both";
   return (
-    <Paper p="md" aria-label="Backlog per stage" component="section">
+    <Paper p="md" aria-label="Backlog per stage" component="section" className={classes.frame}>
       {unified ? (
         <AnsweringStage role={Role.UNIFIED} load={load(Role.UNIFIED)} short={isShort(Role.UNIFIED)} />
       ) : (
