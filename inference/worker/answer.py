@@ -173,6 +173,7 @@ class AnswerService:
         return await asyncio.to_thread(tokenize, request.prompt)
 
     def _check_role(self) -> None:
+        """Only a router with an old table asks the wrong role: no client's fault, and another worker can serve."""
         role = self._state.spec.role
         if role not in ANSWERING_ROLES:
-            raise TandemError(ErrorCode.INVALID_REQUEST, f"a {role} worker writes no answers")
+            raise TandemError(ErrorCode.NOT_READY, f"a {role} worker writes no answers")

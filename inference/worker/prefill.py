@@ -73,7 +73,8 @@ class PrefillService:
     def _check(self, order: PrefillRequest) -> None:
         state = self._state
         if state.spec.role is not Role.PREFILL:
-            raise TandemError(ErrorCode.INVALID_REQUEST, f"a {state.spec.role} worker takes no prefill hand-offs")
+            # Only a router with an old table asks the wrong role: no client's fault, and another worker can serve.
+            raise TandemError(ErrorCode.NOT_READY, f"a {state.spec.role} worker takes no prefill hand-offs")
         state.check_open()
         info = state.engine.info
         if order.fingerprint != info.fingerprint:

@@ -215,6 +215,28 @@ async def test_a_draining_worker_gets_no_new_requests_and_finishes_its_own(serve
         assert events[-1] == (None, "[DONE]")
 
 
+async def test_a_table_that_is_behind_a_change_of_roles_costs_a_retry_and_no_request(served: FleetBench) -> None:
+    """Two workers have swapped roles since the table was made: neither the client nor the workers are to blame."""
+    bench, fleet = served.bench, served.fleet
+    table = fleet.table().deployments[0]
+    target = fleet.decode[0].route.transfer
+    swapped = {fleet.prefill[0].spec.worker_id: Role.DECODE, fleet.decode[0].spec.worker_id: Role.PREFILL}
+    behind = tuple(
+        msgspec.structs.replace(worker, role=swapped[worker.worker_id], transfer=target)
+        if worker.worker_id in swapped
+        else worker
+        for worker in table.workers
+    )
+    bench.publish_deployments(msgspec.structs.replace(table, workers=behind))
+    await eventually(lambda: bench.router.tables.deployments[0].workers == behind)
+    for prompt in PROMPTS * 4:
+        assert (await bench.chat(prompt, max_tokens=3))[0] == 200
+    metrics = await bench.metrics()
+    assert 'retries_total{deployment="stub"}' in metrics
+    assert "worker_faults_total{" not in metrics
+    await served.publish()
+
+
 async def test_a_worker_with_another_cluster_secret_is_not_used(served: FleetBench) -> None:
     bench, fleet = served.bench, served.fleet
     async with stub_fleet(0, 0, 1, secret="another cluster") as strangers:

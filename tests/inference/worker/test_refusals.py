@@ -189,16 +189,19 @@ async def test_long_prompts_are_tokenised_beside_the_event_loop(client):
 
 
 async def test_each_role_takes_its_own_calls_only(client):
+    """A call to the wrong role comes from an old routing table: to be tried elsewhere, not the client's to mend."""
     async with stub_fleet(1, 1, 1) as fleet:
         prefill, decode_worker, unified = fleet.prefill[0], *fleet.decode
-        assert "no answers" in (await refused(client.reserve(prefill.http, "hello", GREEDY))).message
+        error = await refused(client.reserve(prefill.http, "hello", GREEDY))
+        assert error.code is ErrorCode.NOT_READY
+        assert "no answers" in error.message
         ticket = await client.reserve(decode_worker.http, "hello", GREEDY)
         for worker in (decode_worker, unified):
             assert worker.spec.role is not Role.PREFILL
             error = await refused(collect(client.prefill(worker.http, ticket, GREEDY)))
-            assert error.code is ErrorCode.INVALID_REQUEST
+            assert error.code is ErrorCode.NOT_READY
         error = await refused(collect(client.generate(prefill.http, ticket, PrefillPath.LOCAL)))
-        assert error.code is ErrorCode.INVALID_REQUEST
+        assert error.code is ErrorCode.NOT_READY
 
 
 async def test_a_fingerprint_mismatch_is_refused_before_anything_is_computed(client):
