@@ -27,7 +27,7 @@ def bearer(cluster_secret: str, purpose: str) -> str:
 
 def is_bearer(header: str | None, cluster_secret: str, purpose: str) -> bool:
     """Whether `header` is the Authorization value for `purpose`, compared in constant time."""
-    return hmac.compare_digest((header or "").encode(), bearer(cluster_secret, purpose).encode())
+    return hmac.compare_digest(_bytes(header or ""), bearer(cluster_secret, purpose).encode())
 
 
 def new_challenge() -> bytes:
@@ -52,4 +52,9 @@ def new_serving_key() -> str:
 
 def key_digest(key: str) -> str:
     """What is stored of a key: SHA-256 in hex."""
-    return hashlib.sha256(key.encode()).hexdigest()
+    return hashlib.sha256(_bytes(key)).hexdigest()
+
+
+def _bytes(sent: str) -> bytes:
+    """Whatever a caller sent: HTTP libraries put bytes of a header that are no UTF-8 into lone surrogates."""
+    return sent.encode(errors="surrogateescape")

@@ -19,6 +19,12 @@ def test_only_the_right_bearer_passes() -> None:
         assert not auth.is_bearer(wrong, "secret", auth.PURPOSE_WORKER_HTTP)
 
 
+def test_a_header_that_is_no_text_is_only_a_wrong_one() -> None:
+    sent = b"Bearer \xff\xfe".decode(errors="surrogateescape")  # as HTTP libraries hand it over
+    assert not auth.is_bearer(sent, "secret", auth.PURPOSE_WORKER_HTTP)
+    assert len(auth.key_digest(sent)) == 64
+
+
 def test_an_answer_to_a_challenge_serves_one_side_and_one_challenge() -> None:
     challenge = auth.new_challenge()
     answer = auth.sign_challenge("secret", "sender", challenge)

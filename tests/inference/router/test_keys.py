@@ -25,7 +25,18 @@ def test_a_known_key_is_found_by_its_digest(header: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "header", [None, "", "sk-1", "Basic sk-1", "Bearer", "Bearer ", "Bearer sk-9", f"Bearer {key_digest('sk-1')}"]
+    "header",
+    [
+        None,
+        "",
+        "sk-1",
+        "Basic sk-1",
+        "Bearer",
+        "Bearer ",
+        "Bearer sk-9",
+        "Bearer \udcff",
+        f"Bearer {key_digest('sk-1')}",
+    ],
 )
 def test_anything_else_is_refused_with_401(header: str | None) -> None:
     with pytest.raises(ApiError) as caught:
