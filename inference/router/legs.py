@@ -88,9 +88,9 @@ class Legs:
         try:
             async with aclosing(events):
                 async for event in events:
+                    await self._inbox.put((leg, event))
                     if isinstance(event, CLOSING_EVENTS):
                         self._readers.pop(leg, None)  # what follows is only the end of the HTTP answer
-                    await self._inbox.put((leg, event))
         except TandemError as error:
             await self._inbox.put((leg, error))
 

@@ -102,7 +102,7 @@ class LiveRequests:
         """Give all live requests up now; each tells its client."""
         self.cut_short = True
         for place in self._places:
-            if place.deadline is not None:
+            if place.deadline is not None and not place.deadline.expired():
                 place.deadline.reschedule(0.0)
 
     async def wait_until_idle(self) -> None:

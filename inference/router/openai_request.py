@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -18,6 +18,10 @@ from inference.router.errors import ApiError, bad_request
 
 MAX_STOPS = 4
 _SEED_BITS = 63
+
+#: Counts and token ids that workers can read; no model comes near.
+_LARGEST = 2**31 - 1
+_Count = Annotated[int, msgspec.Meta(le=_LARGEST)]
 
 #: Fields that are not offered, with the values that ask for nothing (besides null).
 _NOT_OFFERED: dict[str, tuple[object, ...]] = {
@@ -70,10 +74,10 @@ class _Body(msgspec.Struct, kw_only=True):
     """What both endpoints share."""
 
     model: str
-    max_tokens: int | None = None
+    max_tokens: _Count | None = None
     temperature: float | None = None
     top_p: float | None = None
-    top_k: int | None = None
+    top_k: _Count | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
     stream: bool | None = None
@@ -95,7 +99,7 @@ class _Message(msgspec.Struct):
 
 class _ChatBody(_Body, kw_only=True):
     messages: list[_Message]
-    max_completion_tokens: int | None = None
+    max_completion_tokens: _Count | None = None
 
 
 class _CompletionBody(_Body, kw_only=True):
@@ -136,6 +140,8 @@ def _read(body: bytes, kind: type[B]) -> B:
         fields = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise bad_request(f"The body is not valid JSON: {error}.") from error
+    except RecursionError:
+        raise bad_request("The body is nested too deeply.") from None
     if not isinstance(fields, dict):
         raise bad_request(f"The body must be a JSON object, not {_kind(fields)}.")
     for name, neutral in _NOT_OFFERED.items():
@@ -183,13 +189,13 @@ def _completion_prompt(prompt: object) -> Prompt:
         return TextPrompt(text=prompt)
     if not isinstance(prompt, list) or not prompt:
         raise bad_request(f"prompt must be a text or a list of token ids, not {_kind(prompt)}.", "prompt")
-    if all(isinstance(item, int) and not isinstance(item, bool) and item >= 0 for item in prompt):
+    if all(isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= _LARGEST for item in prompt):
         return TokenPrompt(token_ids=tuple(prompt))
     if len(prompt) == 1 and isinstance(prompt[0], str | list):
         return _completion_prompt(prompt[0])
     if all(isinstance(item, str | list) for item in prompt):
         raise bad_request("Several prompts in one request are not supported here: send one each.", "prompt")
-    raise bad_request("prompt must be a text or a list of non-negative token ids.", "prompt")
+    raise bad_request(f"prompt must be a text or a list of token ids from 0 to {_LARGEST}.", "prompt")
 
 
 def _asked(body: _Body, prompt: Prompt, max_tokens: int | None, limit: str) -> Asked:

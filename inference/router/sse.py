@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from aiohttp import web
 
@@ -36,23 +38,26 @@ class EventWriter:
         return self._response is not None
 
     async def write(self, events: bytes) -> None:
-        """
-        Raises:
-            ClientGone
-        """
-        try:
-            async with asyncio.timeout(self._write_s):
-                response = self._response or await self._begin()
-                await response.write(events)
-        except (ConnectionError, TimeoutError) as error:
-            raise ClientGone(str(error)) from error
+        """Raises `ClientGone`."""
+        async with self._patience():
+            response = self._response or await self._begin()
+            await response.write(events)
 
     async def end(self) -> web.StreamResponse:
-        """Close the answer, which must have begun."""
+        """Close the answer, which must have begun. Raises `ClientGone`."""
         if self._response is None:
             raise RuntimeError("nothing was written")
-        await self._response.write_eof()
+        async with self._patience():
+            await self._response.write_eof()
         return self._response
+
+    @asynccontextmanager
+    async def _patience(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._write_s):
+                yield
+        except (ConnectionError, TimeoutError) as error:
+            raise ClientGone(str(error)) from error
 
     async def _begin(self) -> web.StreamResponse:
         self._response = web.StreamResponse(

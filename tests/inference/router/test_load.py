@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from inference.router.load import LiveRequests, Load
+from inference.router.load import LiveRequests, Load, Place
 from inference.router.suspects import Suspects
 
 A, B = ("a", "1"), ("b", "1")
@@ -48,6 +48,23 @@ async def test_idle_is_when_the_last_request_ended() -> None:
         await asyncio.sleep(0)
         assert not waiting.done()
     await waiting
+
+
+async def test_cutting_requests_short_passes_over_those_whose_time_is_up_already() -> None:
+    live = LiveRequests()
+    with live.track("late") as late, live.track("running") as running:
+        with pytest.raises(TimeoutError):
+            await sleep_within(late, 0.0)
+        sleeping = asyncio.create_task(sleep_within(running, 60.0))
+        await asyncio.sleep(0)
+        live.cut()
+        with pytest.raises(TimeoutError):
+            await sleeping
+
+
+async def sleep_within(place: Place, seconds: float) -> None:
+    async with asyncio.timeout(seconds) as place.deadline:
+        await asyncio.sleep(3600)
 
 
 def test_suspicion_ends_by_itself_and_is_renewed_by_a_new_failure() -> None:

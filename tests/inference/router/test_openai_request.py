@@ -161,3 +161,15 @@ def test_include_usage_needs_to_be_asked_for() -> None:
     assert read_chat(chat(stream=True, stream_options={"include_usage": True})).include_usage
     for options in (None, {}, {"include_usage": False}, {"include_usage": None}):
         assert not read_chat(chat(stream=True, stream_options=options)).include_usage
+
+
+@pytest.mark.parametrize("field", ["max_tokens", "top_k"])
+def test_numbers_that_no_worker_can_read_are_refused_by_name(field: str) -> None:
+    assert refused(read_chat, chat(**{field: 10**30})).param == field
+    assert refused(read_completion, completion(prompt=[10**30])).param == "prompt"
+
+
+@pytest.mark.parametrize("field", ["prompt", "logit_bias"])
+def test_a_body_nested_beyond_measure_is_refused(field: str) -> None:
+    body = b'{"model": "m", "prompt": "x", "%s": %s%s}' % (field.encode(), b"[" * 100_000, b"]" * 100_000)
+    assert "nested" in refused(read_completion, body).message
