@@ -18,6 +18,7 @@ log = structlog.get_logger()
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _PATH_MAX = 500
+_DESCRIPTION_MAX = 1000
 
 
 @transaction.atomic
@@ -28,13 +29,13 @@ def model_create(*, name: str, path: str, description: str = "") -> Model:
     looked for. A node that can't load it says so when a worker starts.
 
     Raises:
-        Invalid: name or path can't be right; `field` says which.
+        Invalid: name, path or description can't be right; `field` says which.
         Conflict: the name is taken.
     """
-    name, path = _checked_name(name), _checked_path(path)
+    name, path, description = _checked_name(name), _checked_path(path), _checked_description(description)
     try:
         with transaction.atomic():
-            model = Model.objects.create(name=name, path=path, description=description.strip(), created_at=clock.now())
+            model = Model.objects.create(name=name, path=path, description=description, created_at=clock.now())
     except IntegrityError as error:
         raise Conflict(
             f"A model named {name!r} is in the catalogue already.", code="name_taken", field="name"
@@ -48,12 +49,12 @@ def model_ensure(*, name: str, path: str, description: str = "") -> Model:
     """`model_create`, or, where the name is in the catalogue already, bring path and description up to date.
 
     Raises:
-        Invalid: name or path can't be right.
+        Invalid: name, path or description can't be right.
     """
     model = Model.objects.select_for_update().filter(name=name).first()
     if model is None:
         return model_create(name=name, path=path, description=description)
-    path, description = _checked_path(path), description.strip() or model.description
+    path, description = _checked_path(path), _checked_description(description) or model.description
     if (model.path, model.description) != (path, description):
         model.path, model.description = path, description
         model.save(update_fields=["path", "description"])
@@ -78,6 +79,16 @@ def _checked_path(path: str) -> str:
     if len(path) > _PATH_MAX or not path.isprintable():
         raise Invalid(f"A path has at most {_PATH_MAX} printable characters.", field="path")
     return path
+
+
+def _checked_description(description: str) -> str:
+    description = description.strip()
+    if len(description) > _DESCRIPTION_MAX:
+        raise Invalid(
+            f"A description has at most {_DESCRIPTION_MAX} characters; this one has {len(description)}.",
+            field="description",
+        )
+    return description
 
 
 def _announce(model: Model) -> None:

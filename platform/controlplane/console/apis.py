@@ -30,7 +30,11 @@ class SnapshotApi(APIView):
     def get(self, request: Request) -> HttpResponse:
         """What the console's socket sends first; `seq` is where its events go on (`/ws/console?after=<seq>`)."""
         position, frames = async_to_sync(_as_of_now)()
-        return HttpResponse(codec.encode(snapshot.read(str(position), frames)), content_type="application/json")
+        return HttpResponse(
+            codec.encode(snapshot.read(str(position), frames)),
+            content_type="application/json",
+            headers={"Cache-Control": "no-store"},
+        )
 
 
 class PlaygroundInfoApi(APIView):

@@ -86,7 +86,7 @@ def _console_file(path: str) -> Path | None:
         named = Path(safe_join(settings.FRONTEND_DIST, path))
         if named.is_file():
             return named
-    except (SuspiciousFileOperation, ValueError):  # outside of the folder; not a path at all
+    except (SuspiciousFileOperation, ValueError, OSError):  # outside of the folder; not a path at all; too long for one
         pass
     return index if index.is_file() else None
 
@@ -94,9 +94,9 @@ def _console_file(path: str) -> Path | None:
 def _app_file(path: str) -> Path | None:
     try:
         found = finders.find(path)
-    except (SuspiciousFileOperation, ValueError):
+        return Path(found) if found is not None and Path(found).is_file() else None
+    except (SuspiciousFileOperation, ValueError, OSError):
         return None
-    return Path(found) if found is not None and Path(found).is_file() else None
 
 
 async def _file(request: HttpRequest, path: Path, cache: str) -> HttpResponse:

@@ -23,6 +23,17 @@ T = TypeVar("T")
 
 _NAMED_FIELD = re.compile(r"field `([^`]+)`")
 
+#: JSON's types in words, as `msgspec` names them.
+_TYPES = {
+    "int": "a whole number",
+    "float": "a decimal number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """Why a request was refused.
@@ -49,11 +60,39 @@ def body(request: Request, kind: type[T]) -> T:
     Raises:
         Invalid: with the field at fault and what was expected there.
     """
+    data = request.data
+    if (unstorable := _holder_of_nul(data)) is not None:
+        raise Invalid(
+            "Text can't contain the character U+0000.", code="invalid_body", field=".".join(unstorable) or None
+        )
     try:
-        return msgspec.convert(request.data, kind, strict=True)
+        return msgspec.convert(data, kind, strict=True)
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$")
-        raise Invalid(f"{message}.", code="invalid_body", field=_field(message, where)) from error
+        raise Invalid(_plain(message), code="invalid_body", field=_field(message, where)) from error
+
+
+def _holder_of_nul(value: Any) -> tuple[str, ...] | None:
+    """The path of the first text with a U+0000 in it: PostgreSQL can't store that."""
+    if isinstance(value, str):
+        return () if "\0" in value else None
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, part in parts:
+        if (inner := _holder_of_nul(part)) is not None:
+            return (str(name), *inner)
+    return None
+
+
+def _plain(message: str) -> str:
+    """`msgspec`'s message as a sentence for people."""
+    if named := _NAMED_FIELD.search(message):
+        field = named.group(1)
+        return f"{field!r} is missing." if "missing" in message else f"There is no field {field!r} here."
+    expected = re.fullmatch(r"Expected `([^`]+)`, got `([^`]+)`", message)
+    if expected is None:
+        return f"{message}."
+    wanted, got = (" or ".join(_TYPES.get(name, name) for name in types.split(" | ")) for types in expected.groups())
+    return f"{wanted[0].upper()}{wanted[1:]} is needed here, not {got}."
 
 
 def _field(message: str, where: str) -> str | None:
@@ -65,7 +104,8 @@ def _field(message: str, where: str) -> str | None:
 
 def answer(view: Any, code: int = status.HTTP_200_OK) -> Response:
     """A struct, or a list of structs, as a response."""
-    return Response(msgspec.to_builtins(view), status=code)
+    # No cache may keep what needs a login, least of all a key that is shown once.
+    return Response(msgspec.to_builtins(view), status=code, headers={"Cache-Control": "no-store"})
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:

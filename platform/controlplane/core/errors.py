@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
+_SHOWN_OF_A_KEY = 120
+
 
 class ControlError(Exception):
     status = 400
@@ -44,7 +46,7 @@ class NotFound(ControlError):
     status = 404
 
     def __init__(self, kind: str, key: str) -> None:
-        super().__init__(f"There is no {kind} {key!r}.", code="not_found")
+        super().__init__(f"There is no {kind} {key[:_SHOWN_OF_A_KEY]!r}.", code="not_found")
 
 
 class Conflict(ControlError):

@@ -14,6 +14,7 @@ from django.db import IntegrityError, transaction
 
 from controlplane.core import clock
 from controlplane.core.broadcast import broadcast
+from controlplane.core.errors import Invalid
 from controlplane.operations import selectors
 from controlplane.operations.models import Operation, OperationStep
 from controlplane.operations.presenters import operation_view
@@ -21,6 +22,9 @@ from inference.contracts.console import OperationChanged
 from inference.contracts.states import OperationKind, OperationState
 
 log = structlog.get_logger()
+
+#: A reason travels with every event of its operation.
+REASON_MAX = 500
 
 _STEP_TEXT_MAX = 300
 
@@ -42,7 +46,13 @@ def operation_start(
     before: str = "",
     after: str = "",
 ) -> Operation:
-    """Record a new intent; the one that still runs on the same target, if any, is superseded by it."""
+    """Record a new intent; the one that still runs on the same target, if any, is superseded by it.
+
+    Raises:
+        Invalid: the reason is longer than a reason.
+    """
+    if len(reason) > REASON_MAX:
+        raise Invalid(f"A reason has at most {REASON_MAX} characters; this one has {len(reason)}.", field="reason")
     operation = Operation(
         kind=kind,
         target_kind=target_kind,

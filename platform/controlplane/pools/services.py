@@ -25,7 +25,7 @@ from controlplane.pools.intents import DEPLOYMENT, POOL
 from controlplane.pools.models import Deployment, Pool, Worker
 from controlplane.pools.node_spec import node_specs_renew
 from controlplane.pools.plan import plan
-from controlplane.pools.settings_check import settings_check
+from controlplane.pools.settings_check import LARGEST, settings_check
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import OperationKind, OperationState, Role, WorkerDesired, WorkerPhase
 
@@ -65,8 +65,10 @@ def deployment_create(
             f"digit; {name[:120]!r} does not.",
             field="name",
         )
-    if local_prefill_tokens is not None and local_prefill_tokens < 0:
-        raise Invalid(f"local_prefill_tokens is 0 or more, not {local_prefill_tokens}.", field="local_prefill_tokens")
+    if local_prefill_tokens is not None and not 0 <= local_prefill_tokens <= LARGEST:
+        raise Invalid(
+            f"local_prefill_tokens is 0 to {LARGEST}, not {local_prefill_tokens}.", field="local_prefill_tokens"
+        )
     _check_counts(counts)
     settings = settings or EngineSettings()
     settings_check(settings)
@@ -245,11 +247,14 @@ def worker_restart(*, worker_id: UUID, requested_by: str) -> Worker:
         Conflict: it is in another phase, or on its way out.
     """
     worker = selectors.worker_get(worker_id)
+    # The node before its worker, as reports and reconciles lock them: the other order could be a deadlock.
+    Node.objects.select_for_update().get(pk=worker.node_id)
     eligible = Worker.objects.filter(pk=worker_id, desired=WorkerDesired.RUN, phase__in=_RESTARTABLE)
     if not eligible.update(restart=F("restart") + 1):
         raise Conflict(
-            f"{worker.name} is {worker.phase} and wanted to {worker.desired}; only a worker that is wanted to run, and "
-            "that failed or is in back-off, can be restarted.",
+            f"{worker.name} is {worker.phase}"
+            f"{'' if worker.desired == WorkerDesired.RUN else ' and on its way out'}; only a worker that failed, or "
+            "that waits to be started again, can be restarted.",
             code="not_restartable",
         )
     log.info("worker is to be restarted", worker=worker.name, worker_id=str(worker_id), requested_by=requested_by)

@@ -7,6 +7,9 @@ from inference.contracts.specs import EngineSettings
 
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 
+#: What fits into every place where such a number is kept.
+LARGEST = 2**31 - 1
+
 #: Field -> smallest value.
 _LEAST = {
     "max_model_len": 1,
@@ -31,8 +34,9 @@ def settings_check(settings: EngineSettings) -> None:
         )
     for name, least in _LEAST.items():
         value = getattr(settings, name)
-        if value is not None and value < least:
-            raise Invalid(f"{name} is at least {least}, not {value}.", code="invalid_setting", field=f"settings.{name}")
+        if value is not None and not least <= value <= LARGEST:
+            bound = f"at least {least}" if value < least else f"at most {LARGEST}"
+            raise Invalid(f"{name} is {bound}, not {value}.", code="invalid_setting", field=f"settings.{name}")
     if settings.kv_tokens < settings.block_size:
         raise Invalid(
             f"kv_tokens holds at least one block of {settings.block_size} tokens; {settings.kv_tokens} does not.",

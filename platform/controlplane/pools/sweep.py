@@ -8,6 +8,7 @@ import structlog
 from django.db import transaction
 
 from controlplane.access.services import key_table_refresh
+from controlplane.fleet.models import Node
 from controlplane.fleet.services import nodes_mark_lost
 from controlplane.operations.services import operations_expire
 from controlplane.pools.announce import deployments_announce
@@ -39,9 +40,10 @@ def sweep(*, now: datetime) -> None:
 @transaction.atomic
 def workers_lose_sight(*, now: datetime) -> None:
     """Nothing is known any more of workers on silent nodes, except of those that were seen to be gone."""
+    # The nodes are locked first: one that is heard at this very moment keeps what it reports.
+    silent = [node.pk for node in Node.objects.select_for_update().filter(phase=NodePhase.LOST)]
     unseen = (
-        Worker.objects.select_for_update(of=("self",))
-        .filter(node__phase=NodePhase.LOST)
+        Worker.objects.filter(node__in=silent)
         .exclude(phase=WorkerPhase.UNKNOWN)
         .exclude(phase=WorkerPhase.STOPPED, desired__in=[WorkerDesired.DRAIN, WorkerDesired.STOP])
         .select_related("node", "pool")

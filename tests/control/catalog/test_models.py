@@ -62,6 +62,8 @@ def test_names_as_people_give_them_are_fine(name: str) -> None:
         ({"name": "m", "path": "  "}, "path"),
         ({"name": "m", "path": "p\0q"}, "path"),
         ({"name": "m", "path": "x" * 501}, "path"),
+        ({"name": "m", "path": "p", "description": "x" * 1001}, "description"),
+        ({"name": "m", "path": "p", "description": "\0"}, "description"),
         ({"name": "m"}, "path"),
         ({"name": "m", "path": 7}, "path"),
         ({"name": "m", "path": "p", "revision": "main"}, "revision"),

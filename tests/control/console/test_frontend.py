@@ -98,6 +98,13 @@ async def test_nothing_outside_of_the_console_can_be_read(dist: Path, async_clie
     assert answer.status_code == 404 or answer.content.decode() == PAGE
 
 
+@pytest.mark.parametrize(("path", "status"), [("/" + "a" * 5000, 200), ("/static/" + "a" * 5000, 404)])
+async def test_an_address_too_long_for_a_file_is_no_fault_of_ours(
+    dist: Path, async_client: AsyncClient, path: str, status: int
+) -> None:
+    assert (await async_client.get(path)).status_code == status
+
+
 async def test_a_console_that_is_not_built_says_so(
     tmp_path: Path, settings: Settings, async_client: AsyncClient
 ) -> None:

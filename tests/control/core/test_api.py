@@ -8,12 +8,12 @@ from django.core.exceptions import PermissionDenied
 from django.db import InterfaceError, OperationalError
 from django.http import Http404
 from rest_framework import exceptions
-from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
 from rest_framework.test import APIRequestFactory
 
 from controlplane.core.api import answer, body, exception_handler
 from controlplane.core.errors import Conflict, Invalid, NotFound, StaleGeneration, Unauthenticated
+from controlplane.core.parsing import JSONParser
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,6 +59,40 @@ def test_a_wrong_body_is_refused_with_the_field_at_fault(content: Any, field: st
     assert (caught.value.code, caught.value.field) == ("invalid_body", field)
     assert caught.value.message.endswith(".")
     assert "$" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"name": 5}, "Text is needed here, not a whole number."),
+        ({"name": None}, "Text is needed here, not null."),
+        ({"name": "a", "limits": {"low": 1.5}}, "A whole number is needed here, not a decimal number."),
+        ({"name": "a", "limits": []}, "An object or null is needed here, not a list."),
+        ({}, "'name' is missing."),
+        ({"name": "a", "naem": "b"}, "There is no field 'naem' here."),
+        ([], "An object is needed here, not a list."),
+    ],
+)
+def test_a_wrong_body_is_refused_in_plain_words(content: Any, message: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        body(request(content), Wanted)
+
+    assert caught.value.message == message
+
+
+def test_text_that_can_not_be_stored_is_refused_with_its_field() -> None:
+    with pytest.raises(Invalid, match="U\\+0000") as caught:
+        body(request({"name": "a", "limits": {"low": ["b", "c\0"]}}), Wanted)
+
+    assert caught.value.field == "limits.low.1"
+
+
+def test_no_cache_may_keep_an_answer() -> None:
+    refusal = exception_handler(Invalid("No."), {})
+
+    assert answer(Limits(low=1))["Cache-Control"] == "no-store"
+    assert refusal is not None
+    assert refusal["Cache-Control"] == "no-store"
 
 
 def test_each_refusal_of_a_service_has_its_status() -> None:

@@ -62,6 +62,8 @@ def test_deploying_answers_with_the_deployment_and_its_operation(world: World, a
         ({**PAIR, "settings": {"kv_token": 4096}}, "settings.kv_token"),
         ({**PAIR, "settings": {"kv_tokens": "many"}}, "settings.kv_tokens"),
         ({**PAIR, "settings": {"block_size": 0}}, "settings.block_size"),
+        ({**PAIR, "settings": {"max_model_len": 10**30}}, "settings.max_model_len"),
+        ({**PAIR, "local_prefill_tokens": 10**30}, "local_prefill_tokens"),
         ({**PAIR, "decode": 9}, "decode"),
     ],
 )
@@ -73,6 +75,21 @@ def test_a_bad_request_is_refused_with_its_field(world: World, api: APIClient, b
     assert answered.json()["error"]["field"] == field
     assert answered.json()["error"]["message"].endswith(".")
     assert not Deployment.objects.exists()
+
+
+def test_a_reason_is_no_letter(pair: World, api: APIClient) -> None:
+    """It travels with every event of its operation."""
+    wanted = {"generation": 1, "replicas": 2, "reason": "x" * 501}
+    answered = api.patch(pool_url(pair), wanted, format="json")
+
+    assert (answered.status_code, answered.json()["error"]["field"]) == (400, "reason")
+    assert pair.pool("decode").replicas == 1
+
+
+@pytest.mark.postgres
+def test_a_name_that_no_database_could_hold_is_not_found(api: APIClient) -> None:
+    assert api.get(f"{DEPLOYMENTS}/%00").status_code == 404
+    assert api.delete(f"{DEPLOYMENTS}/%00").status_code == 404
 
 
 def test_a_taken_name_is_409(pair: World, api: APIClient) -> None:

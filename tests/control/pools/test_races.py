@@ -17,7 +17,7 @@ from controlplane.pools.plan import Move, Plan
 from controlplane.pools.reconcile import deployment_reconcile
 from controlplane.pools.services import Resized
 from inference.contracts import codec
-from inference.contracts.states import OperationKind, OperationState, Role
+from inference.contracts.states import OperationKind, OperationState, Role, WorkerPhase
 from tests.control.conftest import OPERATOR
 from tests.control.pools.world import World
 from tests.control.races import at_once
@@ -92,6 +92,27 @@ def test_reports_and_reconciles_at_once_end_in_what_both_say(committed_world: Wo
 
     assert not [answer for answer in answers if isinstance(answer, Exception)], answers
     assert world.phases() == {"prefill-1": "ready", "decode-1": "ready"}
+
+
+def test_restarts_and_reports_at_once_never_wait_for_each_other(committed_world: World) -> None:
+    """In opposite orders of locking the database would end one of them."""
+    world = committed_world
+    agent = world.node("a", slots=8)
+    world.deploy(prefill=1, decode=1)
+    worker = world.worker("decode-1")
+    for _ in range(8):
+        world.process("decode-1").phase = WorkerPhase.FAILED
+        world.report()
+        world.process("prefill-1").attempts += 1
+        message = codec.encode_text(agent.message())
+
+        answers = at_once(
+            partial(services.worker_restart, worker_id=worker.pk, requested_by=OPERATOR),
+            partial(tasks.record_node_report, message),
+        )
+
+        assert not [answer for answer in answers if isinstance(answer, Exception)], answers
+        world.settle()
 
 
 def test_a_plan_made_from_an_older_state_writes_nothing(committed_world: World) -> None:

@@ -207,7 +207,7 @@ def test_a_failed_worker_can_be_restarted(pair: World) -> None:
 
 def test_a_healthy_worker_is_not_restarted(pair: World) -> None:
     pair.specs.clear()
-    with pytest.raises(Conflict, match="decode-1 is ready and wanted to run"):
+    with pytest.raises(Conflict, match="decode-1 is ready; only a worker that failed"):
         services.worker_restart(worker_id=pair.worker("decode-1").pk, requested_by=OPERATOR)
 
     assert pair.specs == []
