@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
@@ -20,11 +21,24 @@ def flag(name: str, default: bool = False) -> bool:
 
 
 def number(name: str, default: float) -> float:
+    """Of seconds, bytes or things: finite and never negative."""
     value = text(name)
     try:
-        return float(value) if value else default
+        read = float(value) if value else default
     except ValueError as error:
         raise ImproperlyConfigured(f"{name} is {value!r}; a number is needed") from error
+    if not 0 <= read < math.inf:
+        raise ImproperlyConfigured(f"{name} is {value!r}; it can't be negative or without end")
+    return read
+
+
+def port(name: str, default: int) -> int:
+    value = text(name)
+    if not value:
+        return default
+    if not (value.isascii() and value.isdecimal() and 1 <= int(value) <= 65535):
+        raise ImproperlyConfigured(f"{name} is {value!r}; a port is a whole number from 1 to 65535")
+    return int(value)
 
 
 def listing(name: str, default: str = "") -> list[str]:

@@ -39,7 +39,10 @@ def logging_config(level: str, *, as_json: bool) -> dict[str, Any]:
     render: list[Any] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
         if as_json
-        else [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)]
+        else [
+            _without_control_characters,
+            structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+        ]
     )
     return {
         "version": 1,
@@ -53,4 +56,16 @@ def logging_config(level: str, *, as_json: bool) -> dict[str, Any]:
         },
         "handlers": {"standard_error": {"class": "logging.StreamHandler", "formatter": "lines"}},
         "root": {"handlers": ["standard_error"], "level": level},
+        # Two lines for every report of every node would fill the disk with nothing; failures are told louder.
+        "loggers": {name: {"level": "WARNING"} for name in ("celery.worker.strategy", "celery.app.trace")},
     }
+
+
+def _without_control_characters(
+    logger: Any, method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """A value that somebody else chose (a user name) can't begin a line or steer a terminal."""
+    for name, value in event.items():
+        if isinstance(value, str) and name != "event" and not value.isprintable():
+            event[name] = "".join(each if each.isprintable() else repr(each)[1:-1] for each in value)
+    return event

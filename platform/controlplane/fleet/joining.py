@@ -39,8 +39,9 @@ class IssuedToken:
 
     @property
     def command(self) -> str:
-        """The one line to run on the new node."""
-        return f"python -m inference.agent run --url {settings.PUBLIC_URL} --token {self.raw} --data ./agent-data"
+        """The one line to run on the new node, in its checkout. The token is no argument: all users see those."""
+        run = f".venv/bin/python -m inference.agent run --url {settings.PUBLIC_URL} --data ./agent-data"
+        return f"TANDEM_JOIN_TOKEN={self.raw} {run}"
 
 
 def join_token_create(*, created_by: str, note: str = "", ttl_s: int = DEFAULT_TTL_S) -> IssuedToken:

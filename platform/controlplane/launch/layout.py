@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
 from controlplane.config import env
 
@@ -47,12 +48,26 @@ class Layout:
 
 
 def layout_from_environment() -> Layout:
+    """
+    Raises:
+        ImproperlyConfigured: a variable is malformed.
+    """
     return Layout(
         root=settings.ROOT,
         data=settings.DATA_DIR,
-        host=env.text("TANDEM_HOST", "127.0.0.1"),
-        console_port=int(env.number("TANDEM_PORT", 8000)),
-        router_port=int(env.number("TANDEM_ROUTER_PORT", 8001)),
-        redis_port=int(env.number("TANDEM_REDIS_PORT", 6390)),
+        host=_host(),
+        console_port=env.port("TANDEM_PORT", 8000),
+        router_port=env.port("TANDEM_ROUTER_PORT", 8001),
+        redis_port=env.port("TANDEM_REDIS_PORT", 6390),
         own_redis=env.flag("TANDEM_OWN_REDIS", not env.text("REDIS_URL")),
     )
+
+
+def _host() -> str:
+    """Nodes and browsers are told this address, so it can't be a wildcard."""
+    host = env.text("TANDEM_HOST", "127.0.0.1")
+    if host in ("0.0.0.0", "::", "*"):  # noqa: S104
+        raise ImproperlyConfigured(
+            f"TANDEM_HOST is {host!r}, which nobody can call; give the address by which other machines reach this one"
+        )
+    return host

@@ -17,8 +17,8 @@ CELERY = [sys.executable, "-m", "celery", "-A", "controlplane.config.celery"]
 class Service:
     """One process to keep running.
 
-    is_ready: asked until it says yes; the next service starts only then (`after_all`: started together with its
-    successors, asked at the end). stop_s: seconds between SIGTERM and SIGKILL.
+    is_ready: asked until it says yes. environment: on top of the one that all share. stop_s: seconds between SIGTERM
+    and SIGKILL.
     """
 
     name: str
@@ -41,7 +41,8 @@ def redis_service(layout: Layout, password: str) -> Service:
 def tandem_services(layout: Layout, join_token: str | None) -> list[Service]:
     """Everything that needs Redis. `join_token`: for the local node's first start; None once it has joined."""
     agent_data = layout.data / "agent"
-    join = ["--token", join_token] if join_token else []
+    # Not as an argument: every user of the machine can read those.
+    join = {"TANDEM_JOIN_TOKEN": join_token} if join_token else {}
     return [
         Service(
             name="console",
@@ -68,13 +69,7 @@ def tandem_services(layout: Layout, join_token: str | None) -> list[Service]:
             title="beat (periodic sweep)",
             argv=[
                 *CELERY,
-                "beat",
-                "--schedule",
-                str(layout.data / "beat.db"),
-                "--pidfile",
-                "",
-                "--loglevel",
-                "WARNING",
+                *("beat", "--schedule", str(layout.data / "beat.db"), "--pidfile", "", "--loglevel", "WARNING"),
             ],
             is_ready=ready.always,
         ),
@@ -98,10 +93,10 @@ def tandem_services(layout: Layout, join_token: str | None) -> list[Service]:
             title="node agent of this machine",
             argv=[
                 *(sys.executable, "-m", "inference.agent", "run"),
-                *("--url", layout.console_url, "--data", str(agent_data), "--name", "local", *join),
+                *("--url", layout.console_url, "--data", str(agent_data), "--name", "local"),
             ],
             is_ready=lambda: (agent_data / "agent.json").exists(),
-            environment={"TANDEM_WORKER_HOST": layout.host},
+            environment={"TANDEM_WORKER_HOST": layout.host, **join},
             stop_s=40.0,
         ),
     ]

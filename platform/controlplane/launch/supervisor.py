@@ -13,9 +13,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import psutil
 
@@ -42,17 +43,27 @@ class Running:
 class Supervisor:
     """Owns the processes. Not thread-safe: one thread starts, watches and stops."""
 
-    def __init__(self, *, logs: Path, record: Path, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        *,
+        logs: Path,
+        record: Path,
+        say: Callable[[str], None],
+        uninterrupted: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """record: file of pids. uninterrupted: keeps signals back while a process is started and written down."""
         self._logs = logs
         self._record = record
         self._say = say
+        self._uninterrupted = uninterrupted
         self._running: list[Running] = []
         logs.mkdir(parents=True, exist_ok=True)
 
     def start(self, service: Service) -> None:
         """Launch `service` without waiting for it."""
-        self._running.append(Running(service, self._launch(service), time.monotonic()))
-        self._write_record()
+        with self._uninterrupted():
+            self._running.append(Running(service, self._launch(service), time.monotonic()))
+            self._write_record()
 
     def wait_ready(self, service: Service, deadline_s: float) -> None:
         """Raises `StartFailed` when the process ends or is not ready within `deadline_s`."""
@@ -94,10 +105,7 @@ class Supervisor:
         return "\n".join(f"    {line}" for line in content[-lines:])
 
     def _launch(self, service: Service) -> subprocess.Popen[bytes]:
-        path = self._logs / f"{service.name}.log"
-        if path.exists():
-            path.replace(path.with_suffix(".log.1"))
-        with path.open("wb") as log:
+        with fresh_log(self._logs / f"{service.name}.log") as log:
             return subprocess.Popen(
                 service.argv,
                 stdin=subprocess.DEVNULL,
@@ -108,10 +116,11 @@ class Supervisor:
             )
 
     def _restart(self, running: Running, now: float) -> None:
-        running.process = self._launch(running.service)
-        running.started = now
-        running.restart_at = None
-        self._write_record()
+        with self._uninterrupted():
+            running.process = self._launch(running.service)
+            running.started = now
+            running.restart_at = None
+            self._write_record()
 
     def _write_record(self) -> None:
         entries = []
@@ -121,6 +130,13 @@ class Supervisor:
             except psutil.NoSuchProcess:
                 continue
         self._record.write_text(json.dumps(entries))
+
+
+def fresh_log(path: Path) -> BinaryIO:
+    """An empty log at `path`; the one of the run before is kept beside it as `<name>.log.1`."""
+    if path.exists():
+        path.replace(path.with_suffix(".log.1"))
+    return path.open("wb")
 
 
 def stop_group(process: subprocess.Popen[bytes], deadline_s: float) -> None:

@@ -88,8 +88,11 @@ def _summary(pools: Sequence[PoolSeen]) -> str:
 
 
 def _news(worker: WorkerSeen, pools: Sequence[PoolSeen]) -> str:
+    return worker_news(worker, next(pool.role for pool in pools if pool.pool_id == worker.pool_id))
+
+
+def worker_news(worker: WorkerSeen, role: Role) -> str:
     """What one worker is doing, for people."""
-    role = next(pool.role for pool in pools if pool.pool_id == worker.pool_id)
     return f"{worker.name} {_leaving(worker, role) if worker.desired != WorkerDesired.RUN else _coming(worker)}"
 
 

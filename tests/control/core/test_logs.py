@@ -54,3 +54,13 @@ def test_a_traceback_does_not_show_local_variables(handler: None, written: Strin
 
     assert "ValueError" in written.getvalue()
     assert "hunter2" not in written.getvalue()
+
+
+@pytest.mark.parametrize("handler", [False], indirect=True)
+def test_what_somebody_else_chose_can_not_begin_a_line_or_steer_a_terminal(handler: None, written: StringIO) -> None:
+    structlog.get_logger("ours").info("login refused", username="ada\n[info] login accepted \x1b[2J 한글")
+
+    (line,) = written.getvalue().splitlines()
+    assert "\x1b" not in line
+    assert "ada\\n" in line.replace("\\\\", "\\")
+    assert "한글" in line

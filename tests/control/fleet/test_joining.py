@@ -41,7 +41,8 @@ def test_the_console_hands_out_a_token_and_the_line_to_run(api: APIClient, setti
     made = answer.json()
     assert made["expires_at"] == "2026-03-01T13:00:00.000Z"
     assert made["command"] == (
-        f"python -m inference.agent run --url https://tandem.example --token {made['token']} --data ./agent-data"
+        f"TANDEM_JOIN_TOKEN={made['token']} "
+        ".venv/bin/python -m inference.agent run --url https://tandem.example --data ./agent-data"
     )
     assert made["token"] not in str(vars(JoinToken.objects.get()))
 

@@ -69,8 +69,8 @@ def test_waiting_ends_when_a_pair_serves(world: World, monkeypatch: pytest.Monke
     output = wait(timeout=60.0)
 
     lines = [line.strip() for line in output.splitlines()]
-    assert sorted(lines[:2]) == ["decode-1 starting", "prefill-1 starting"]
-    assert sorted(lines[2:]) == ["decode-1 ready", "prefill-1 ready"]
+    assert sorted(lines[:2]) == ["decode-1 is starting", "prefill-1 is starting"]
+    assert sorted(lines[2:]) == ["decode-1 is ready", "prefill-1 is ready"]
 
 
 def test_a_state_from_before_is_not_taken_for_ready(world: World) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import signal
+import logging
+import os
 import socket
 import subprocess
 import sys
 import time
-from io import StringIO
-from types import FrameType
+from io import StringIO, TextIOWrapper
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
@@ -18,18 +19,15 @@ from django.db import connections
 from controlplane.config import env
 from controlplane.launch.banner import banner
 from controlplane.launch.environment import PREPARED, start_again_prepared
+from controlplane.launch.interrupt import Interrupt, Stopped
 from controlplane.launch.layout import Layout, layout_from_environment
 from controlplane.launch.redis_server import NoRedisServer
 from controlplane.launch.secret_files import ensure_secret
 from controlplane.launch.services import Service, redis_service, tandem_services
-from controlplane.launch.supervisor import StartFailed, Supervisor, stop_leftovers
+from controlplane.launch.supervisor import StartFailed, Supervisor, fresh_log, stop_leftovers
 
 DEPLOYMENT = "smollm2-135m"
 START_DEADLINE_S = 60.0
-
-
-class Stopped(BaseException):
-    """Ctrl-C or SIGTERM arrived."""
 
 
 class Command(BaseCommand):
@@ -42,16 +40,19 @@ class Command(BaseCommand):
         parser.add_argument("--ready-timeout", type=float, default=600.0, help="seconds to wait for ready workers")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        layout = layout_from_environment()
+        layout = self._layout()
+        # Database, logs and records are for their owner only, whatever the terminal's habit is.
+        os.umask(0o077)
         if not env.flag(PREPARED):
             start_again_prepared(layout)
         record = layout.data / "run.json"
         if leftovers := stop_leftovers(record):
             self._say(f"stopped {leftovers} processes that an earlier run had left behind")
         self._refuse_taken_ports(layout)
-        supervisor = Supervisor(logs=layout.logs, record=record, say=self._say)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _stop)
+        interrupt = Interrupt()
+        supervisor = Supervisor(logs=layout.logs, record=record, say=self._say, uninterrupted=interrupt.held)
+        _log_to_file(layout)
+        interrupt.install()
         try:
             self._start(layout, supervisor, options)
             while True:
@@ -62,10 +63,15 @@ class Command(BaseCommand):
         except Stopped:
             self._say("\nstopping")
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_IGN)
+            interrupt.ignore()
             supervisor.stop()
             self._say("stopped; data is kept in " + str(layout.data))
+
+    def _layout(self) -> Layout:
+        try:
+            return layout_from_environment()
+        except ImproperlyConfigured as error:
+            raise CommandError(str(error)) from error
 
     def _refuse_taken_ports(self, layout: Layout) -> None:
         ports = {"TANDEM_PORT": layout.console_port, "TANDEM_ROUTER_PORT": layout.router_port}
@@ -103,7 +109,11 @@ class Command(BaseCommand):
         self._say(banner(layout, DEPLOYMENT))
 
     def _get_default_model(self, layout: Layout) -> None:
-        """In a process of its own: converting needs torch, which no process of the control plane loads."""
+        """In a process of its own: converting needs torch, which no process of the control plane loads.
+
+        The folder appears in one rename, so one that holds a model holds all of it."""
+        if (layout.default_model / "config.json").exists():
+            return
         argv = [sys.executable, "-m", "inference.engine.default_model", "--out", str(layout.default_model)]
         if subprocess.run(argv, stdin=subprocess.DEVNULL, check=False).returncode != 0:
             raise StartFailed("The default model could not be fetched; see above.")
@@ -135,5 +145,9 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise Stopped
+def _log_to_file(layout: Layout) -> None:
+    """What the commands log on the way goes to a file, as with every other process: the terminal is for people."""
+    stream = TextIOWrapper(fresh_log(layout.logs / "up.log"), write_through=True)
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler):
+            handler.setStream(stream)

@@ -14,7 +14,8 @@ from controlplane.pools import selectors
 from controlplane.pools.models import Deployment, Worker
 from controlplane.pools.pairing import serves
 from controlplane.pools.presenters import worker_peer
-from inference.contracts.states import WorkerDesired, WorkerPhase
+from controlplane.pools.progress import worker_news
+from inference.contracts.states import Role, WorkerDesired, WorkerPhase
 
 _PAUSE_S = 0.3
 _SHOWN_LINES = 20
@@ -69,7 +70,7 @@ def _is_fresh(worker: Worker, began: datetime) -> bool:
 
 
 def _line(worker: Worker) -> str:
-    return f"{worker.name} {worker.phase}" + (f": {worker.reason}" if worker.reason else "")
+    return worker_news(selectors.worker_seen(worker), Role(worker.pool.role))
 
 
 def _refusals(deployment: Deployment) -> list[str]:
