@@ -14,7 +14,6 @@ import asyncio
 import logging
 import os
 import socket
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from inference.agent.join import ControlPlaneUnreachable, JoinCall, JoinRefused,
 from inference.agent.node import Node, step_for
 from inference.agent.state_dir import FolderInUse, Membership, StateDir
 from inference.contracts.reports import NodeHello
+from inference.process.logs import configure_logging
 
 EXIT_USAGE = 2
 EXIT_UNREACHABLE = 69
@@ -52,7 +52,7 @@ class Unusable(Exception):
 def main(arguments: Sequence[str] | None = None, engines: EngineRegistry = PRODUCT_ENGINES) -> int:
     """Run an agent until it is told to end. Returns the exit code."""
     options = _parser().parse_args(arguments)
-    _configure_logging()
+    configure_logging(os.environ, libraries=logging.INFO)  # Celery tells there what it does with the queue
     try:
         return _run(options, engines)
     except Unusable as error:
@@ -157,20 +157,3 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--data", type=Path, required=True, help="folder of this agent")
     run.add_argument("--name", help="what people shall call this node (default: its host name)")
     return parser
-
-
-def _configure_logging() -> None:
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s [%(levelname)s] %(name)s: %(message)s"
-    )
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.dev.ConsoleRenderer(colors=False),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )

@@ -9,6 +9,7 @@ import signal
 import socket
 import threading
 import uuid
+from functools import partial
 from itertools import count
 from typing import Any, ClassVar
 
@@ -34,6 +35,7 @@ from inference.agent.worker_client import WorkerClient
 from inference.contracts.names import node_queue
 from inference.contracts.reports import NodeReport, NodeWelcome
 from inference.contracts.specs import NodeSpec
+from inference.process.tasks import end, keep_running
 
 #: Exit code when the consumer takes nothing; whoever started the agent is to start it again.
 EXIT_STALLED = 75
@@ -121,26 +123,19 @@ class Node:
             carrier = WindowCarrier(
                 client=client, stream=broker, ready=self._supervisor.ready, interval_s=settings.window_interval_s
             )
-            companions = [
-                asyncio.create_task(carrier.run()),
-                asyncio.create_task(
-                    watch(
-                        broker=broker,
-                        queue=node_queue(self._welcome.node_id),
-                        taken=lambda: self._taken,
-                        limit_s=settings.watchdog_s,
-                        on_stalled=_exit_stalled,
-                    )
-                ),
-            ]
-            for companion in companions:
-                companion.add_done_callback(_log_failure)
+            watchdog = partial(
+                watch,
+                broker=broker,
+                queue=node_queue(self._welcome.node_id),
+                taken=lambda: self._taken,
+                limit_s=settings.watchdog_s,
+                on_stalled=_exit_stalled,
+            )
+            companions = [asyncio.create_task(keep_running(job)) for job in (carrier.run, watchdog)]
             try:
                 await self._supervisor.run()
             finally:
-                for companion in companions:
-                    companion.cancel()
-                await asyncio.gather(*companions, return_exceptions=True)
+                await end(companions)
 
     def _report(self) -> NodeReport | None:
         if not self._supervisor.settled:
@@ -186,11 +181,6 @@ class NodeStep(bootsteps.StartStopStep):
 def step_for(node: Node) -> type[NodeStep]:
     """The step class for one node (Celery wants a class and makes the instance itself)."""
     return type("NodeStep", (NodeStep,), {"node": node})
-
-
-def _log_failure(companion: asyncio.Task[None]) -> None:
-    if not companion.cancelled() and (error := companion.exception()) is not None:
-        log.error("a part of the agent ended; the workers are not affected", error=repr(error))
 
 
 def _exit_stalled() -> None:

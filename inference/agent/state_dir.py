@@ -12,9 +12,7 @@ workers/<id>/    record.json    its process, attempts, failure
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +25,7 @@ from inference.contracts.codec import CodecError, decode, encode
 from inference.contracts.reports import NodeWelcome
 from inference.contracts.specs import NodeSpec, WorkerSpec
 from inference.contracts.worker import ProcessAnnouncement
+from inference.process.files import write_atomically
 
 T = TypeVar("T")
 
@@ -151,20 +150,6 @@ class StateDir:
         folder = self._workers / worker_id
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace `path` by `content`, readable by the owner alone. A reader sees the old file or the new one, whole."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _read_message(path: Path, kind: type[T]) -> T | None:

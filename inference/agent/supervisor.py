@@ -17,6 +17,7 @@ incarnation, stopped otherwise.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -152,10 +153,9 @@ class Supervisor:
                     self._wake.clear()
                     with self._lock:
                         self._tick(time.monotonic(), prober)
-                    try:
-                        await asyncio.wait_for(self._wake.wait(), self._settings.tick_s)
-                    except TimeoutError:
-                        continue
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(self._settings.tick_s):
+                            await self._wake.wait()
             finally:
                 self._loop = None
                 await prober.close()

@@ -18,7 +18,12 @@ from inference.contracts.states import PrefillPath, Role
 
 
 class Latency(StrEnum):
-    """Durations kept as histograms."""
+    """Durations kept as histograms.
+
+    QUEUE, at a worker that reads the prompt: asked until first computed, the wait for KV blocks included; at a decode
+    worker after a hand-off: KV committed until its first step. PREFILL: first chunk until first token. TRANSFER: busy
+    time of the sender. STEP: one step of an engine.
+    """
 
     TTFT = "ttft"
     TPOT = "tpot"

@@ -135,7 +135,7 @@ class BatchLoop:
     def _step(self, chunks: list[Chunk]) -> None:
         began = time.monotonic()
         for chunk in chunks:
-            self._announce_start(chunk.sequence, began)
+            self._announce_start(chunk.sequence)
         try:
             sampled = self._compute(chunks)
             self._failed_steps = 0
@@ -196,13 +196,10 @@ class BatchLoop:
             self._remove(sequence)
         self._tell(sequence, lambda sink: sink.token(token))
 
-    def _announce_start(self, sequence: Sequence, now: float) -> None:
-        if sequence.started:
-            return
-        sequence.started = True
-        with self._changed:
-            self._measured.observe(Latency.QUEUE, now - sequence.submitted)
-        self._tell(sequence, lambda sink: sink.started())
+    def _announce_start(self, sequence: Sequence) -> None:
+        if not sequence.started:
+            sequence.started = True
+            self._tell(sequence, lambda sink: sink.started())
 
     # -- when something fails ------------------------------------------------------------------------
 

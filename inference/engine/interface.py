@@ -107,7 +107,7 @@ class Engine(Protocol):
     def load(self) -> WorkerLoad: ...
 
     def drain_window(self, window: Window) -> None:
-        """Move what was measured since the last call into `window` (step times, tokens, queue times)."""
+        """Move what was measured since the last call into `window` (step times, tokens)."""
 
     def tokenize(self, prompt: Prompt) -> list[int]:
         """Token ids of `prompt`; chat prompts go through the chat template with a generation prompt.

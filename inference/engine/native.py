@@ -131,7 +131,7 @@ class NativeEngine:
         )
 
     def drain_window(self, window: Window) -> None:
-        """Adds latencies STEP and QUEUE and counters PROMPT_TOKENS (computed here) and OUTPUT_TOKENS (made here)."""
+        """Adds latency STEP and counters PROMPT_TOKENS (computed here) and OUTPUT_TOKENS (made here)."""
         self._parts.loop.drain_window(window)
 
     # -- prompts and blocks ----------------------------------------------------------------------

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from inference.contracts.generation import Sampling
 from inference.engine.interface import KVHandle, Sink
@@ -17,7 +16,6 @@ class Sequence:
     token_ids: prompt, then answer. computed: leading tokens whose KV is in the blocks of `handle`. The last sampled
     token is never computed before the next one is wanted, so an answer of n tokens needs KV for n - 1 of them.
     prefill_only: ends with the first token of the answer. report_progress: tell the sink of each computed chunk.
-    submitted: monotonic clock.
     """
 
     handle: KVHandle
@@ -30,7 +28,6 @@ class Sequence:
     prefill_only: bool = False
     report_progress: bool = False
     started: bool = False
-    submitted: float = field(default_factory=time.monotonic)
 
     @property
     def reading(self) -> bool:

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from inference.router.background import Background, end, keep_running
+from inference.process.tasks import Background, end, keep_running
 from inference.router.config import RouterConfig
 from inference.router.edge import echo_request_id, speak_openai
 from inference.router.endpoints import Endpoints

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TypeVar
 
+from inference.process.secret import read_cluster_secret
+
 ENV_PREFIX = "TANDEM_ROUTER_"
 
 
@@ -76,12 +78,13 @@ class RouterConfig:
 def read_config(env: Mapping[str, str], *, host: str | None = None, port: int | None = None) -> RouterConfig:
     """The configuration from environment variables; `host` and `port` win over them.
 
-    REDIS_URL and TANDEM_CLUSTER_SECRET (or TANDEM_CLUSTER_SECRET_FILE) are needed; TANDEM_DATA, TANDEM_ROUTER_HOST,
+    REDIS_URL and TANDEM_CLUSTER_SECRET_FILE (or TANDEM_CLUSTER_SECRET) are needed; TANDEM_DATA, TANDEM_ROUTER_HOST,
     TANDEM_ROUTER_PORT and TANDEM_ROUTER_ID are not. Every deadline, limit and interval can be set as
     TANDEM_ROUTER_<NAME>, for example TANDEM_ROUTER_IDLE_S=20.
 
     Raises:
         ValueError: a needed variable is missing, or a number is none or not positive.
+        OSError: the file with the secret can't be read.
     """
     redis_url = env.get("REDIS_URL")
     if not redis_url:
@@ -89,7 +92,7 @@ def read_config(env: Mapping[str, str], *, host: str | None = None, port: int | 
     chosen_port = port if port is not None else int(_number(env, "PORT", 8080, zero_allowed=True))
     return RouterConfig(
         redis_url=redis_url,
-        cluster_secret=_cluster_secret(env),
+        cluster_secret=read_cluster_secret(env),
         data_dir=Path(env.get("TANDEM_DATA", "data")),
         router_id=env.get(ENV_PREFIX + "ID") or f"{os.uname().nodename}-{chosen_port}",
         host=host or env.get(ENV_PREFIX + "HOST") or "127.0.0.1",
@@ -98,14 +101,6 @@ def read_config(env: Mapping[str, str], *, host: str | None = None, port: int | 
         limits=_numbers(env, Limits()),
         intervals=_numbers(env, Intervals()),
     )
-
-
-def _cluster_secret(env: Mapping[str, str]) -> str:
-    path = env.get("TANDEM_CLUSTER_SECRET_FILE")
-    secret = env.get("TANDEM_CLUSTER_SECRET") or (Path(path).read_text().strip() if path else "")
-    if not secret:
-        raise ValueError("no cluster secret: set TANDEM_CLUSTER_SECRET or TANDEM_CLUSTER_SECRET_FILE")
-    return secret
 
 
 N = TypeVar("N", Deadlines, Limits, Intervals)

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import Finished, HandoffDone, StreamEvent, StreamFailed, TokenDelta
-from inference.router.background import Background
+from inference.process.tasks import Background
 from inference.router.worker_client import CLOSING_EVENTS, EventStream, WorkerLost
 
 _INBOX_EVENTS = 64

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import uvloop
 
+from inference.process.logs import configure_logging
 from inference.router.app import running
 from inference.router.config import RouterConfig, read_config
-from inference.router.logs import configure_logs
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"router: {error}", file=sys.stderr)  # noqa: T201 - for the person at the terminal
         return 2
-    configure_logs(os.environ)
+    configure_logging(os.environ)
     uvloop.run(_serve(config))
     return 0
 

@@ -27,8 +27,8 @@ from inference.contracts.generation import (
 from inference.contracts.routing import DeploymentRoute, WorkerRoute
 from inference.contracts.states import PrefillPath
 from inference.contracts.timings import RequestTiming
+from inference.process.tasks import Background
 from inference.router import pick
-from inference.router.background import Background
 from inference.router.config import Deadlines, Limits
 from inference.router.errors import clients_fault, unavailable, workers_fault
 from inference.router.exchange import Answered, Exchange

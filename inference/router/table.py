@@ -7,8 +7,6 @@ Redis is away the last good ones stay in use, without limit; a file keeps them f
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -19,6 +17,7 @@ from redis.exceptions import RedisError
 
 from inference.contracts import codec, names
 from inference.contracts.routing import DeploymentRoute, KeyTable, RoutingTable
+from inference.process.files import write_atomically
 from inference.router.keys import Keyring
 
 CACHE_FILE = "router-tables.json"
@@ -151,15 +150,11 @@ class TableKeeper:
         return _Cached(routing=None, keys=None)
 
     def _write_file(self, cached: _Cached) -> None:
-        """Replace the file as a whole; it names keys (as digests) and addresses, so only its owner may read it."""
-        draft = self._file.with_name(f".{self._file.name}.{secrets.token_hex(4)}")
+        """It names keys (as digests) and addresses, so only its owner may read it."""
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-                out.write(codec.encode(cached))
-            draft.replace(self._file)
+            write_atomically(self._file, codec.encode(cached))
         except OSError as error:
-            draft.unlink(missing_ok=True)
             _log.error("tables not cached", file=str(self._file), error=str(error))
 
     def _note_connected(self, connected: bool, error: Exception | None = None) -> None:

@@ -30,7 +30,7 @@ from inference.contracts.generation import (
 )
 from inference.contracts.reports import Address
 from inference.contracts.routing import WorkerRoute
-from inference.router.background import Background
+from inference.process.tasks import Background
 from inference.router.config import Deadlines
 
 EventStream = AsyncGenerator[StreamEvent, None]

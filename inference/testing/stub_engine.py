@@ -83,7 +83,6 @@ class _Request:
     computed: int = 0
     made: int = 0
     started: bool = False
-    asked: float = field(default_factory=time.monotonic)
     text: AnswerText = field(init=False)
 
     def __post_init__(self) -> None:
@@ -310,8 +309,6 @@ class StubEngine:
         if request.started:
             return
         request.started = True
-        with self._lock:
-            self._window.observe(Latency.QUEUE, time.monotonic() - request.asked)
         request.sink.started()
 
     def _prefill_step(self, request: _Request) -> None:

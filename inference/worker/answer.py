@@ -21,7 +21,7 @@ from inference.contracts.generation import (
     TokenDelta,
     WorkerTimings,
 )
-from inference.contracts.states import ANSWERING_ROLES, FinishReason, PrefillPath
+from inference.contracts.states import ANSWERING_ROLES, PrefillPath
 from inference.contracts.timings import Counter, Latency
 from inference.transfer.tickets import LEASED, HeldTicket, TicketState, TicketTable
 from inference.worker.requests import answer_limit, characters, check_sampling
@@ -112,23 +112,24 @@ class AnswerService:
         asked_at = time.monotonic()
         sink = RequestSink()
         held.on_end = sink.end
-        given = 1 if path is PrefillPath.HANDOFF else 0
+        given = 2 if path is PrefillPath.HANDOFF else 1
         try:
             await self._begin(held, path, sink)
-            finish: FinishReason | None = None
-            while finish is None:
-                token = await sink.next_token()
-                given, finish = given + 1, token.finish
-                if finish is not None:
-                    self._tickets.close(held)
+            token = await sink.next_token()
+            timings = self._timings(held, path, sink, asked_at)
+            while (finish := token.finish) is None:
                 yield TokenDelta(token_ids=(token.token_id,), text=token.text)
+                token = await sink.next_token()
+                given += 1
+            self._tickets.close(held)
+            yield TokenDelta(token_ids=(token.token_id,), text=token.text)
             yield Finished(
                 reason=finish,
                 text="",
                 prompt_tokens=len(held.token_ids),
                 cached_tokens=0,
                 completion_tokens=given,
-                timings=self._timings(held, path, sink, asked_at),
+                timings=timings,
             )
         except Exception as raised:
             error = typed(raised)
@@ -160,11 +161,15 @@ class AnswerService:
         return held.first_token
 
     def _timings(self, held: HeldTicket, path: PrefillPath, sink: RequestSink, asked_at: float) -> WorkerTimings:
+        """How long it took until the first token that was made here."""
         if path is PrefillPath.HANDOFF:
-            return WorkerTimings(decode_wait_s=between(held.committed_at, sink.started_at))
-        prefill_s = between(sink.started_at, sink.first_token_at)
+            decode_wait_s = between(held.committed_at, sink.started_at)
+            self._recorder.observe(Latency.QUEUE, decode_wait_s)
+            return WorkerTimings(decode_wait_s=decode_wait_s)
+        queue_s, prefill_s = between(asked_at, sink.started_at), between(sink.started_at, sink.first_token_at)
+        self._recorder.observe(Latency.QUEUE, queue_s)
         self._recorder.observe(Latency.PREFILL, prefill_s)
-        return WorkerTimings(queue_s=between(asked_at, sink.started_at), prefill_s=prefill_s)
+        return WorkerTimings(queue_s=queue_s, prefill_s=prefill_s)
 
     async def _tokenize(self, request: ReserveRequest) -> list[int]:
         tokenize = self._state.engine.tokenize

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
@@ -66,13 +66,13 @@ class _Calls:
         order = await _read(request, PrefillRequest)
         with structlog.contextvars.bound_contextvars(request_id=order.request_id):
             async with self._worker.prefills.admitted(order) as events:
-                return await _stream(request, events)
+                return await self._stream(request, events)
 
     async def generate(self, request: web.Request) -> web.StreamResponse:
         order = await _read(request, GenerateRequest)
         with structlog.contextvars.bound_contextvars(request_id=order.request_id):
             async with self._worker.answers.answering(order) as events:
-                return await _stream(request, events)
+                return await self._stream(request, events)
 
     async def release(self, request: web.Request) -> web.StreamResponse:
         self._worker.answers.release(request.match_info["ticket_id"])
@@ -104,6 +104,25 @@ class _Calls:
     async def metrics(self, request: web.Request) -> web.StreamResponse:
         body, content_type = self._worker.metrics.render()
         return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _stream(self, request: web.Request, events: AsyncIterator[StreamEvent]) -> web.StreamResponse:
+        """One line of JSON per event, each sent at once."""
+        response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+        await response.prepare(request)
+        write_s = self._worker.state.limits.write_s
+        try:
+            async for event in events:
+                async with asyncio.timeout(write_s):
+                    await response.write(encode(event) + b"\n")
+            async with asyncio.timeout(write_s):
+                await response.write_eof()
+        except TimeoutError:
+            log.warning("the caller takes no more events, its stream is cut", path=request.path)
+            if request.transport is not None:
+                request.transport.abort()
+        except ConnectionError:
+            pass  # the caller left: leaving this frees what it held
+        return response
 
 
 def _authenticated(secret: str) -> Middleware:
@@ -149,14 +168,3 @@ def _json(message: object, status: int = 200) -> web.Response:
 
 async def _read(request: web.Request, kind: type[T]) -> T:
     return decode(await request.read(), kind)
-
-
-async def _stream(request: web.Request, events: AsyncIterator[StreamEvent]) -> web.StreamResponse:
-    """One line of JSON per event, each sent at once."""
-    response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
-    await response.prepare(request)
-    with contextlib.suppress(ConnectionError):  # the caller left: leaving this frees what it held
-        async for event in events:
-            await response.write(encode(event) + b"\n")
-        await response.write_eof()
-    return response

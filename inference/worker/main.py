@@ -19,20 +19,22 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
 
-from inference.contracts.codec import CodecError, decode, encode
+from inference.contracts.codec import decode, encode
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import Address
 from inference.contracts.specs import WorkerSpec
 from inference.contracts.worker import ProcessAnnouncement
 from inference.engine.interface import Engine
+from inference.process.files import write_atomically
+from inference.process.logs import configure_logging
+from inference.process.secret import read_cluster_secret
 from inference.worker.devices import claim_devices
 from inference.worker.limits import WorkerLimits
-from inference.worker.logs import configure_logging
 from inference.worker.native import native_engine
 from inference.worker.server import WorkerServer
 from inference.worker.worker import describe
@@ -57,7 +59,7 @@ class WorkerFailed(Exception):
 @dataclass(frozen=True, slots=True)
 class _Setup:
     spec: WorkerSpec
-    secret: str
+    secret: str = field(repr=False)
     host: str
     advertised: str
     limits: WorkerLimits
@@ -66,7 +68,7 @@ class _Setup:
 
 def main(arguments: Sequence[str] | None = None, engines: Mapping[str, EngineBuilder] = PRODUCT_ENGINES) -> int:
     """Run one worker; returns the exit code."""
-    configure_logging()
+    configure_logging(os.environ)
     try:
         setup = _read_setup(arguments)
         claim_devices(setup.spec)
@@ -96,24 +98,14 @@ def _read_setup(arguments: Sequence[str] | None) -> _Setup:
     try:
         return _Setup(
             spec=decode(options.spec.read_bytes(), WorkerSpec),
-            secret=_read_secret(),
+            secret=read_cluster_secret(os.environ),
             host=host,
             advertised=os.environ.get("TANDEM_WORKER_ADVERTISED_HOST") or host,
             limits=decode(os.environ.get("TANDEM_WORKER_LIMITS") or "{}", WorkerLimits),
             announce_file=options.announce,
         )
-    except (OSError, CodecError) as error:
+    except (OSError, ValueError) as error:
         raise TandemError(ErrorCode.INVALID_REQUEST, str(error)) from error
-
-
-def _read_secret() -> str:
-    path = os.environ.get("TANDEM_CLUSTER_SECRET_FILE")
-    secret = Path(path).read_text().strip() if path else os.environ.get("TANDEM_CLUSTER_SECRET", "")
-    if not secret:
-        raise TandemError(
-            ErrorCode.INVALID_REQUEST, "no cluster secret: set TANDEM_CLUSTER_SECRET_FILE or TANDEM_CLUSTER_SECRET"
-        )
-    return secret
 
 
 def _build_engine(spec: WorkerSpec, engines: Mapping[str, EngineBuilder]) -> Engine:
@@ -151,7 +143,6 @@ async def _run(setup: _Setup, engine: Engine) -> None:
 
 
 def _announce(setup: _Setup, http: Address, transfer: Address | None) -> None:
-    """Written whole or not at all: whoever sees the file can read it."""
     announcement = ProcessAnnouncement(
         worker_id=setup.spec.worker_id,
         incarnation=setup.spec.incarnation,
@@ -159,9 +150,7 @@ def _announce(setup: _Setup, http: Address, transfer: Address | None) -> None:
         http=http,
         transfer=transfer,
     )
-    partial = setup.announce_file.with_name(f".{setup.announce_file.name}.{os.getpid()}")
-    partial.write_bytes(encode(announcement))
-    partial.replace(setup.announce_file)
+    write_atomically(setup.announce_file, encode(announcement))
     log.info("worker listens", worker_id=announcement.worker_id, http=http, transfer=transfer)
 
 

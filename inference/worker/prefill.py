@@ -106,6 +106,7 @@ class PrefillService:
             token = await self._first_token(sink, push)
             queue_s = between(asked_at, sink.started_at)
             prefill_s = between(sink.started_at, sink.first_token_at)
+            self._recorder.observe(Latency.QUEUE, queue_s)
             self._recorder.observe(Latency.PREFILL, prefill_s)
             yield TokenDelta(token_ids=(token.token_id,), text=token.text)
             if token.finish is not None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 
 import msgspec
 import structlog
@@ -18,6 +18,7 @@ from inference.contracts.states import Role
 from inference.contracts.timings import Counter, Window
 from inference.contracts.worker import WorkerStatus
 from inference.engine.interface import Engine
+from inference.process.tasks import end, keep_running
 from inference.transfer.base import KVReceiver, TransferCounters
 from inference.transfer.receiver import TcpReceiver
 from inference.transfer.sender import TcpSender
@@ -39,7 +40,7 @@ class Worker:
     def __init__(self, spec: WorkerSpec, engine: Engine, secret: str, limits: WorkerLimits) -> None:
         self._secret = secret
         self._engine = engine
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._timers: list[asyncio.Task[None]] = []
         self._receiver: KVReceiver | None = None
         self._blocks = BlockQueue(engine.reserve)
         self._counters = TransferCounters()
@@ -86,8 +87,7 @@ class Worker:
                 exc_info=not self.state.fatal,
             )
             return False
-        self._spawn(self._expire_tickets())
-        self._spawn(self.recorder.run())
+        self._timers = [asyncio.create_task(keep_running(job)) for job in (self._expire_tickets, self.recorder.run)]
         self.state.ready = True
         log.info("worker ready", worker=self.state.spec.worker_id, fingerprint=self._engine.info.fingerprint)
         return True
@@ -147,9 +147,7 @@ class Worker:
 
     async def close(self) -> None:
         """After `stop` and once no call is open any more: end connections and timers."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._timers)
         if self._receiver is not None:
             await self._receiver.close()
         await self._sender.close()
@@ -159,10 +157,6 @@ class Worker:
             await asyncio.sleep(min(1.0, self.tickets.lease_s / 4))
             for _ in range(self.tickets.expire_due()):
                 self._counters.fail("receiver", ErrorCode.TICKET_EXPIRED)
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
 
 
 def describe(error: Exception) -> str:

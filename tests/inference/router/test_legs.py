@@ -6,7 +6,7 @@ import asyncio
 
 from inference.contracts.generation import Finished, StreamEvent, TokenDelta, WorkerTimings
 from inference.contracts.states import FinishReason
-from inference.router.background import Background
+from inference.process.tasks import Background
 from inference.router.legs import Leg, Legs
 from inference.router.worker_client import EventStream
 

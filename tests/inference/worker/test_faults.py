@@ -7,11 +7,22 @@ import contextlib
 import msgspec
 import pytest
 
+from inference.contracts import names
+from inference.contracts.auth import PURPOSE_WORKER_HTTP, bearer
+from inference.contracts.codec import encode
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import Finished, HandoffDone, Sampling, StreamFailed, TokenDelta
+from inference.contracts.generation import (
+    Finished,
+    GenerateRequest,
+    HandoffDone,
+    Sampling,
+    StreamFailed,
+    TokenDelta,
+)
 from inference.contracts.states import PrefillPath, Role
+from inference.contracts.timings import Latency
 from inference.testing.faults import Fault, FaultKind, FaultPoint
-from inference.testing.fleet import StubFleet, stub_fleet
+from inference.testing.fleet import SECRET, StubFleet, stub_fleet
 from inference.testing.stub_engine import StubSettings
 from inference.testing.tampered_link import TamperedLink
 from inference.testing.worker_client import Answer, WorkerClient, collect, failure
@@ -89,6 +100,21 @@ async def test_a_waiting_generate_call_holds_its_ticket_past_the_lease(client):
         assert isinstance(first.end, HandoffDone)
         assert isinstance(rest.end, Finished)
         await fleet.settled()
+
+
+async def test_a_prompt_that_queues_for_many_leases_keeps_its_ticket_and_its_wait_is_measured(client):
+    """The prefill worker has room for one prompt at a time: for the others not one frame comes for a long while."""
+    async with stub_fleet(0, 1, limits=WorkerLimits(lease_s=0.2)) as fleet:
+        await fleet.add(Role.PREFILL, StubSettings(kv_blocks=13, prefill_s_per_token=0.002))
+        for first, rest in await asyncio.gather(*(pair(client, fleet) for _ in range(3))):
+            assert isinstance(first.end, HandoffDone)
+            assert isinstance(rest.end, Finished)
+        await fleet.settled()
+        recorder = fleet.prefill[0].server.worker.recorder
+        recorder.close_window()
+        queue = recorder.total.latencies[Latency.QUEUE]
+        assert queue.total == 3
+        assert queue.quantile(1.0) > 0.7
 
 
 async def test_without_a_waiting_call_the_lease_ends_and_the_late_kv_is_refused(client):
@@ -386,3 +412,19 @@ async def test_an_engine_whose_loop_died_fails_what_it_has_and_takes_nothing_new
         status = await client.status(decode.http)
         assert (status.healthy, status.failure, status.fatal) == (False, "the device fell off the bus", False)
         await fleet.settled()
+
+
+async def test_a_caller_that_takes_no_events_is_cut_off_and_its_blocks_are_freed(client):
+    """A router that hangs, or whose machine is gone: no connection tells."""
+    settings = StubSettings(pieces=(b"x" * 100_000,) * 400)
+    async with stub_fleet(0, 1, settings=settings, limits=WorkerLimits(write_s=0.2)) as fleet:
+        worker = fleet.decode[0]
+        ticket = await client.reserve(worker.http, "hello", Sampling(max_tokens=400))
+        body = encode(GenerateRequest(request_id="r", ticket_id=ticket.ticket_id, path=PrefillPath.LOCAL))
+        reader, writer = await asyncio.open_connection(worker.http.host, worker.http.port, limit=1024)
+        allowed = f"Authorization: {bearer(SECRET, PURPOSE_WORKER_HTTP)}\r\n"
+        head = f"POST {names.WORKER_GENERATE} HTTP/1.1\r\nHost: x\r\n{allowed}Content-Length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        await fleet.settled()
+        writer.close()

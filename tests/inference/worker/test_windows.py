@@ -1,9 +1,12 @@
+import asyncio
+
 import msgspec
 
 from inference.contracts.generation import Sampling
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.states import Role
 from inference.contracts.timings import Counter, Gauge, Latency, Window
+from inference.process import tasks
 from inference.testing.fleet import stub_fleet, stub_spec
 from inference.testing.stub_engine import KV_BYTES_PER_TOKEN, StubSettings
 from inference.worker.limits import WorkerLimits
@@ -98,3 +101,22 @@ async def test_a_fleets_windows_tell_of_handoffs_tokens_and_bytes(client):
             assert read.latencies[latency].total == 3
         assert read.latencies[Latency.PREFILL].quantile(0.5) > 0.015
         assert wrote.counters.get(Counter.LOCAL_PREFILLS) is None
+
+
+async def test_a_timer_that_breaks_once_goes_on(monkeypatch):
+    """Else one odd moment would end telemetry, or the expiry of tickets, for the life of the process."""
+    monkeypatch.setattr(tasks, "_RESTART_PAUSE_S", 0.0)
+    async with stub_fleet(0, 1, limits=WorkerLimits(lease_s=0.1, window_s=0.01)) as fleet:
+        worker = fleet.decode[0].server.worker
+        broken, expire_due = [], worker.tickets.expire_due
+
+        def break_once(*_):
+            broken.append(True)
+            monkeypatch.setattr(worker.tickets, "expire_due", expire_due)
+            raise RuntimeError("an odd moment")
+
+        monkeypatch.setattr(worker.tickets, "expire_due", break_once)
+        worker.tickets.issue("req-1", [1, 2, 3], Sampling(max_tokens=4))
+        async with asyncio.timeout(5):
+            while not broken or len(worker.tickets):
+                await asyncio.sleep(0.01)

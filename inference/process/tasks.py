@@ -1,4 +1,4 @@
-"""Small jobs that must outlive the request that started them: releases, and streams that only need to be read out."""
+"""Tasks that outlive the call that started them: how they are kept, restarted and ended."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def keep_running(job: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
             await job()
         except Exception:
-            _log.exception("a background job broke and is started again", job=job.__qualname__)
+            _log.exception("a background job broke and is started again", job=repr(job))
         await asyncio.sleep(_RESTART_PAUSE_S)
 
 

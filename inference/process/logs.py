@@ -1,4 +1,4 @@
-"""Log lines on standard error, readable or as JSON, with the request id on every line of a request."""
+"""Log lines of a process on standard error, readable or as JSON, with the request id on every line of a request."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 import structlog
 
 
-def configure_logs(env: Mapping[str, str]) -> None:
+def configure_logging(env: Mapping[str, str], *, libraries: int = logging.WARNING) -> None:
     """TANDEM_LOG_LEVEL: "INFO" unless said otherwise. TANDEM_LOG_JSON: "1" for JSON.
 
-    Tracebacks are plain in both: prettier ones print local variables, secrets among them.
+    libraries: the least level of what libraries log; never below the process's own. Tracebacks are plain in both
+    forms: prettier ones print local variables, secrets among them.
     """
     level = logging.getLevelNamesMapping().get(env.get("TANDEM_LOG_LEVEL", "INFO").upper(), logging.INFO)
     render: list[Any] = (
@@ -30,6 +31,9 @@ def configure_logs(env: Mapping[str, str]) -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
     )
-    logging.basicConfig(stream=sys.stderr, level=max(level, logging.WARNING))
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=max(level, libraries),
+        format="%(asctime)s [%(levelname)s] %(name)s: %(message)s",
+    )
