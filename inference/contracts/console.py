@@ -22,7 +22,7 @@ from inference.contracts.states import (
 
 
 class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
-    """`worker_id`: who holds it."""
+    """`worker_id`: who holds it. missing: its node no longer reports it; shown while somebody holds it."""
 
     device_id: str
     kind: DeviceKind
@@ -35,6 +35,7 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     power_w: float | None
     cores: tuple[int, ...]
     worker_id: str | None
+    missing: bool = False
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,13 +161,13 @@ class PoolFrame(msgspec.Struct, frozen=True, kw_only=True):
     kv_blocks_total: float | None
     queue: Quantiles
     transfer: Quantiles
-    transfer_bytes: int
-    output_tokens: int
+    transfer_bytes: int | None
+    output_tokens: int | None
 
 
 class DeploymentFrame(msgspec.Struct, frozen=True, kw_only=True):
     """One second of one deployment. Latencies cover the last ten seconds, so that p99 means something; counters
-    cover this second alone."""
+    cover this second alone, and are None when nobody who counts them was heard in it."""
 
     deployment: str
     ttft: Quantiles
@@ -175,16 +176,16 @@ class DeploymentFrame(msgspec.Struct, frozen=True, kw_only=True):
     first_gap: Quantiles
     e2e: Quantiles
     in_flight: float | None
-    received: int
-    completed: int
-    failed: int
-    rejected: int
-    cancelled: int
-    handoffs: int
-    handoff_failures: int
-    local_prefills: int
-    prompt_tokens: int
-    output_tokens: int
+    received: int | None
+    completed: int | None
+    failed: int | None
+    rejected: int | None
+    cancelled: int | None
+    handoffs: int | None
+    handoff_failures: int | None
+    local_prefills: int | None
+    prompt_tokens: int | None
+    output_tokens: int | None
     pools: tuple[PoolFrame, ...]
 
 

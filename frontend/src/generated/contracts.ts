@@ -282,7 +282,7 @@ export interface NodeView {
   readonly devices: readonly DeviceView[];
 }
 
-/** `worker_id`: who holds it. */
+/** `worker_id`: who holds it. missing: its node no longer reports it; shown while somebody holds it. */
 export interface DeviceView {
   readonly device_id: string;
   readonly kind: DeviceKind;
@@ -295,6 +295,7 @@ export interface DeviceView {
   readonly power_w: number | null;
   readonly cores: readonly number[];
   readonly worker_id: string | null;
+  readonly missing: boolean;
 }
 
 /** progress: 0..1. before, after: what changes, in words ("2 replicas"). */
@@ -335,7 +336,7 @@ export interface TelemetryFrame {
 
 /**
  * One second of one deployment. Latencies cover the last ten seconds, so that p99 means something; counters
- * cover this second alone.
+ * cover this second alone, and are None when nobody who counts them was heard in it.
  */
 export interface DeploymentFrame {
   readonly deployment: string;
@@ -345,16 +346,16 @@ export interface DeploymentFrame {
   readonly first_gap: Quantiles;
   readonly e2e: Quantiles;
   readonly in_flight: number | null;
-  readonly received: number;
-  readonly completed: number;
-  readonly failed: number;
-  readonly rejected: number;
-  readonly cancelled: number;
-  readonly handoffs: number;
-  readonly handoff_failures: number;
-  readonly local_prefills: number;
-  readonly prompt_tokens: number;
-  readonly output_tokens: number;
+  readonly received: number | null;
+  readonly completed: number | null;
+  readonly failed: number | null;
+  readonly rejected: number | null;
+  readonly cancelled: number | null;
+  readonly handoffs: number | null;
+  readonly handoff_failures: number | null;
+  readonly local_prefills: number | null;
+  readonly prompt_tokens: number | null;
+  readonly output_tokens: number | null;
   readonly pools: readonly PoolFrame[];
 }
 
@@ -377,8 +378,8 @@ export interface PoolFrame {
   readonly kv_blocks_total: number | null;
   readonly queue: Quantiles;
   readonly transfer: Quantiles;
-  readonly transfer_bytes: number;
-  readonly output_tokens: number;
+  readonly transfer_bytes: number | null;
+  readonly output_tokens: number | null;
 }
 
 export interface EventMessage {

@@ -48,4 +48,5 @@ def _device_view(device: Device, holder: str | None) -> DeviceView:
         power_w=device.power_w,
         cores=device.core_numbers,
         worker_id=holder,
+        missing=device.missing,
     )

@@ -51,7 +51,7 @@ def test_a_missing_device_is_shown_while_a_worker_holds_it(api: APIClient, now: 
     node_record_report(report(node, devices=()), received_at=now())
 
     [device] = api.get(f"/api/v1/nodes/{node.pk}").json()["devices"]
-    assert (device["device_id"], device["memory_used"]) == ("cpu-1", None)
+    assert (device["device_id"], device["missing"], device["memory_used"]) == ("cpu-1", True, None)
 
 
 def test_listing_costs_the_same_however_many_nodes_there_are(
