@@ -7,6 +7,7 @@ sources of the level each told last. Whatever nobody told is None. The order in 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import structs
@@ -89,8 +90,8 @@ class Live:
     def _deployment(self, name: str, pools: list[Series], second: int) -> DeploymentFrame:
         """Requests as the routers saw them; hand-offs as the workers did, who alone make them."""
         series = Series(name, "")
-        count = self._counters(series, second)
-        made = [self._counters(pool, second) for pool in pools]
+        count = partial(self._count, [series], second)
+        made = partial(self._count, pools, second)
         frames = (self._pool(pool, second) for pool in pools)
         return DeploymentFrame(
             deployment=name,
@@ -100,16 +101,16 @@ class Live:
             first_gap=self._quantiles(series, second, Latency.FIRST_GAP),
             e2e=self._quantiles(series, second, Latency.E2E),
             in_flight=self._levels(series, second).get(Gauge.IN_FLIGHT),
-            received=count.get(Counter.RECEIVED, 0),
-            completed=count.get(Counter.COMPLETED, 0),
-            failed=count.get(Counter.FAILED, 0),
-            rejected=count.get(Counter.REJECTED, 0),
-            cancelled=count.get(Counter.CANCELLED, 0),
-            handoffs=sum(each.get(Counter.HANDOFFS, 0) for each in made),
-            handoff_failures=sum(each.get(Counter.HANDOFF_FAILURES, 0) for each in made),
-            local_prefills=sum(each.get(Counter.LOCAL_PREFILLS, 0) for each in made),
-            prompt_tokens=count.get(Counter.PROMPT_TOKENS, 0),
-            output_tokens=count.get(Counter.OUTPUT_TOKENS, 0),
+            received=count(Counter.RECEIVED),
+            completed=count(Counter.COMPLETED),
+            failed=count(Counter.FAILED),
+            rejected=count(Counter.REJECTED),
+            cancelled=count(Counter.CANCELLED),
+            handoffs=made(Counter.HANDOFFS),
+            handoff_failures=made(Counter.HANDOFF_FAILURES),
+            local_prefills=made(Counter.LOCAL_PREFILLS),
+            prompt_tokens=count(Counter.PROMPT_TOKENS),
+            output_tokens=count(Counter.OUTPUT_TOKENS),
             pools=tuple(frame for frame in frames if frame is not None),
         )
 
@@ -118,7 +119,7 @@ class Live:
         role = next((cell.sums.role for cell in self._cells(series, second, LATENCY_SPAN_S) if cell.sums.role), None)
         if role is None:
             return None
-        count = self._counters(series, second)
+        count = partial(self._count, [series], second)
         levels = self._levels(series, second)
         return PoolFrame(
             pool_id=series.pool_id,
@@ -130,8 +131,8 @@ class Live:
             kv_blocks_total=levels.get(Gauge.KV_BLOCKS_TOTAL),
             queue=self._quantiles(series, second, Latency.QUEUE),
             transfer=self._quantiles(series, second, Latency.TRANSFER),
-            transfer_bytes=count.get(Counter.TRANSFER_BYTES, 0),
-            output_tokens=count.get(Counter.OUTPUT_TOKENS, 0),
+            transfer_bytes=count(Counter.TRANSFER_BYTES),
+            output_tokens=count(Counter.OUTPUT_TOKENS),
         )
 
     def _cells(self, series: Series, second: int, span: int) -> Iterator[Cell]:
@@ -140,9 +141,10 @@ class Live:
             if (cell := self._seconds.get(at, {}).get(series)) is not None:
                 yield cell
 
-    def _counters(self, series: Series, second: int) -> dict[Counter, int]:
-        cell = self._seconds.get(second, {}).get(series)
-        return {} if cell is None else cell.sums.counters
+    def _count(self, of: list[Series], second: int, counter: Counter) -> int | None:
+        """The sum over those of `of` that were heard in this second; None when none was."""
+        heard = [cell for series in of if (cell := self._seconds.get(second, {}).get(series)) is not None]
+        return sum(cell.sums.counters.get(counter, 0) for cell in heard) if heard else None
 
     def _levels(self, series: Series, second: int) -> dict[Gauge, float]:
         last: dict[tuple[str, Gauge], tuple[StreamId, float]] = {}

@@ -26,10 +26,14 @@ def test_a_signal_stops_at_once(interrupt: Interrupt, number: signal.Signals) ->
 
 def test_a_signal_waits_until_a_process_is_written_down(interrupt: Interrupt) -> None:
     done = []
-    with pytest.raises(Stopped), interrupt.held():
-        signal.raise_signal(signal.SIGINT)
-        done.append("written down")
 
+    def start() -> None:
+        with interrupt.held():
+            signal.raise_signal(signal.SIGINT)
+            done.append("written down")
+
+    with pytest.raises(Stopped):
+        start()
     assert done == ["written down"]
 
 

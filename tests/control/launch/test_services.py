@@ -43,7 +43,7 @@ def test_an_agent_that_has_joined_gets_no_token(layout: Layout) -> None:
         ("TANDEM_PORT", "99999", "a port is a whole number"),
         ("TANDEM_ROUTER_PORT", "80.5", "a port is a whole number"),
         ("TANDEM_REDIS_PORT", "redis", "a port is a whole number"),
-        ("TANDEM_HOST", "0.0.0.0", "nobody can call"),
+        ("TANDEM_HOST", "0.0.0.0", "nobody can call"),  # noqa: S104
     ],
 )
 def test_an_address_that_can_not_be_right_is_refused_by_its_name(
