@@ -60,6 +60,15 @@ def test_counters_of_all_routers_add_up_and_cover_their_second_alone() -> None:
     assert deployment(merged.frame(T + 1)).received == 1
 
 
+def test_a_count_is_zero_when_its_counters_were_heard_and_unknown_when_not() -> None:
+    merged = live(router(T), worker(T + 1, running=1))
+    routed, worked = deployment(merged.frame(T)), deployment(merged.frame(T + 1))
+    assert (routed.received, routed.handoffs) == (0, None)
+    assert (worked.received, worked.handoffs) == (None, 0)
+    assert pool(merged.frame(T + 1)).transfer_bytes == 0
+    assert pool(merged.frame(T + 2)).transfer_bytes is None
+
+
 def test_latencies_cover_ten_seconds_and_not_eleven() -> None:
     merged = live(router(T, ttft=4.0), *(router(T + n, ttft=0.1) for n in range(1, 10)))
     assert deployment(merged.frame(T + 9)).ttft.count == 10

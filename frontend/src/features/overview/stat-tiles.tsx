@@ -5,7 +5,8 @@ import { count, percent, plural, rate } from "@/lib/format";
 import classes from "./overview.module.css";
 import { column, newest, recentMean, total, type TimeWindow } from "./window";
 
-const errors = (frame: DeploymentFrame): number => frame.failed + frame.rejected;
+const errors = (frame: DeploymentFrame): number | null =>
+  frame.failed === null || frame.rejected === null ? null : frame.failed + frame.rejected;
 
 interface StatTilesProps {
   readonly window: TimeWindow;
