@@ -16,7 +16,8 @@ from inference.contracts.reports import Address, WorkerLoad
 from inference.contracts.routing import DeploymentRoute, RoutingTable, WorkerRoute
 from inference.contracts.specs import WorkerSpec
 from inference.contracts.states import ANSWERING_ROLES, Role, WorkerDesired
-from inference.testing.stub_engine import StubEngine, StubSettings
+from inference.testing.stub_engine import StubEngine
+from inference.testing.stub_settings import StubSettings
 from inference.worker.limits import WorkerLimits
 from inference.worker.server import WorkerServer
 

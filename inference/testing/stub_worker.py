@@ -13,7 +13,8 @@ from pathlib import Path
 from inference.contracts.codec import CodecError, decode
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.specs import WorkerSpec
-from inference.testing.stub_engine import StubEngine, StubSettings
+from inference.testing.stub_engine import StubEngine
+from inference.testing.stub_settings import StubSettings
 from inference.worker.main import main
 
 

@@ -14,7 +14,8 @@ import pytest
 from inference.contracts.states import Role
 from inference.testing.faults import Fault, FaultKind, FaultPoint
 from inference.testing.fleet import MODEL, StubFleet, stub_fleet
-from inference.testing.stub_engine import KV_BYTES_PER_TOKEN, StubSettings
+from inference.testing.stub_kv import KV_BYTES_PER_TOKEN
+from inference.testing.stub_settings import StubSettings
 from inference.worker.limits import WorkerLimits
 from tests.inference.router.conftest import PATIENT, Bench, eventually
 from tests.inference.router.scripted import SECRET

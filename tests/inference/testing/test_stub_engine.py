@@ -10,7 +10,9 @@ from inference.contracts.generation import Sampling, TextPrompt
 from inference.contracts.states import FinishReason
 from inference.engine.interface import Engine, Progress, Token
 from inference.testing.faults import Fault, FaultKind, FaultPlan, FaultPoint
-from inference.testing.stub_engine import LAYERS, StubEngine, StubSettings
+from inference.testing.stub_engine import StubEngine
+from inference.testing.stub_kv import LAYERS
+from inference.testing.stub_settings import StubSettings
 from inference.testing.stub_text import AnswerText
 
 GREEDY = Sampling(max_tokens=6, temperature=0.0)

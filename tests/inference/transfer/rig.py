@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from inference.contracts.errors import TandemError
 from inference.contracts.generation import Sampling, TextPrompt
 from inference.contracts.reports import Address
-from inference.testing.stub_engine import StubEngine, StubSettings
+from inference.testing.stub_engine import StubEngine
+from inference.testing.stub_settings import StubSettings
 from inference.transfer import wire
 from inference.transfer.base import FirstToken, Pushed, PushOrder, TransferCounters, TransferLimits
 from inference.transfer.handshake import greet_receiver
@@ -82,7 +83,7 @@ class Rig:
         """All frames of a right fill of the ticket: computed here, to be sent by hand."""
         info = self.prefill.info
         handle = self.prefill.reserve(len(ticket.token_ids))
-        self.prefill._write_kv(_Reading(handle, ticket.token_ids), 0, len(ticket.token_ids))
+        self.prefill.kv.compute(handle, ticket.token_ids, 0, len(ticket.token_ids))
         frames, digest = [], wire.FrameDigest()
         for piece in wire.slices(info.layers, 0, len(ticket.token_ids), info.kv_bytes_per_token, 1000):
             payload = bytes(self.prefill.export_kv(handle, piece.layers, piece.start, piece.end))
@@ -114,12 +115,6 @@ class Rig:
         async with asyncio.timeout(3):
             while self.free() != (0, 0):
                 await asyncio.sleep(0.005)
-
-
-@dataclass
-class _Reading:
-    handle: object
-    token_ids: list[int]
 
 
 async def _first(sink: RequestSink) -> None:

@@ -6,7 +6,8 @@ import pytest
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import Address
 from inference.testing.faults import Fault, FaultKind, FaultPoint
-from inference.testing.stub_engine import KV_BYTES_PER_TOKEN, LAYERS, StubSettings
+from inference.testing.stub_kv import KV_BYTES_PER_TOKEN, LAYERS
+from inference.testing.stub_settings import StubSettings
 from inference.testing.tampered_link import TamperedLink
 from inference.transfer import wire
 from inference.transfer.link import Link, LinkClosed

@@ -2,7 +2,8 @@ import pytest
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import Sampling
-from inference.testing.stub_engine import StubEngine, StubSettings
+from inference.testing.stub_engine import StubEngine
+from inference.testing.stub_settings import StubSettings
 from inference.transfer.tickets import TicketState, TicketTable
 
 LEASE_S = 10.0

@@ -3,7 +3,8 @@ import asyncio
 import pytest
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.testing.stub_engine import StubEngine, StubSettings
+from inference.testing.stub_engine import StubEngine
+from inference.testing.stub_settings import StubSettings
 from inference.worker.blocks import BlockQueue
 
 

@@ -15,7 +15,8 @@ from inference.contracts.generation import (
 )
 from inference.contracts.states import FinishReason, PrefillPath
 from inference.testing.fleet import stub_fleet
-from inference.testing.stub_engine import KV_BYTES_PER_TOKEN, StubSettings
+from inference.testing.stub_kv import KV_BYTES_PER_TOKEN
+from inference.testing.stub_settings import StubSettings
 from inference.testing.worker_client import collect
 
 PROMPTS = [

@@ -23,7 +23,7 @@ from inference.contracts.states import PrefillPath, Role
 from inference.contracts.timings import Latency
 from inference.testing.faults import Fault, FaultKind, FaultPoint
 from inference.testing.fleet import SECRET, StubFleet, stub_fleet
-from inference.testing.stub_engine import StubSettings
+from inference.testing.stub_settings import StubSettings
 from inference.testing.tampered_link import TamperedLink
 from inference.testing.worker_client import Answer, WorkerClient, collect, failure
 from inference.transfer.base import TransferLimits

@@ -7,7 +7,7 @@ from inference.contracts.generation import Sampling
 from inference.contracts.states import PrefillPath
 from inference.testing.faults import Fault, FaultKind, FaultPoint
 from inference.testing.fleet import stub_fleet
-from inference.testing.stub_engine import StubSettings
+from inference.testing.stub_settings import StubSettings
 from inference.testing.worker_client import url
 from inference.worker.limits import WorkerLimits
 

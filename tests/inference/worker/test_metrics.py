@@ -5,7 +5,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from inference.contracts.generation import Sampling
 from inference.contracts.histogram import Histogram
 from inference.testing.fleet import stub_fleet
-from inference.testing.stub_engine import KV_BYTES_PER_TOKEN
+from inference.testing.stub_kv import KV_BYTES_PER_TOKEN
 from inference.testing.worker_client import collect
 from inference.worker.limits import WorkerLimits
 from inference.worker.metrics import BOUNDS, coarsened

@@ -14,7 +14,7 @@ from inference.contracts.specs import DeviceAssignment, WorkerSpec
 from inference.contracts.states import PrefillPath, Role
 from inference.testing.faults import Fault, FaultKind, FaultPoint
 from inference.testing.fleet import SECRET, stub_spec
-from inference.testing.stub_engine import StubSettings
+from inference.testing.stub_settings import StubSettings
 from inference.testing.worker_client import collect, failure
 from inference.testing.worker_process import worker_process
 from inference.transfer.base import TransferLimits

@@ -21,7 +21,7 @@ from inference.contracts.generation import (
 )
 from inference.contracts.states import PrefillPath, Role
 from inference.testing.fleet import SECRET, stub_fleet
-from inference.testing.stub_engine import StubSettings
+from inference.testing.stub_settings import StubSettings
 from inference.testing.worker_client import collect, failure, url
 from inference.worker.limits import WorkerLimits
 

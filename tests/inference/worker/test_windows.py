@@ -8,7 +8,8 @@ from inference.contracts.states import Role
 from inference.contracts.timings import Counter, Gauge, Latency, Window
 from inference.process import tasks
 from inference.testing.fleet import stub_fleet, stub_spec
-from inference.testing.stub_engine import KV_BYTES_PER_TOKEN, StubSettings
+from inference.testing.stub_kv import KV_BYTES_PER_TOKEN
+from inference.testing.stub_settings import StubSettings
 from inference.worker.limits import WorkerLimits
 from inference.worker.windows import WindowRecorder
 
