@@ -14,6 +14,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 
 from controlplane.config.checks import require_sound_settings  # noqa: E402
+from controlplane.console.origin import OwnPagesOnly  # noqa: E402
 from controlplane.console.routing import websocket_urlpatterns  # noqa: E402
 
 require_sound_settings()
@@ -21,6 +22,6 @@ require_sound_settings()
 application = ProtocolTypeRouter(
     {
         "http": http,
-        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+        "websocket": OwnPagesOnly(AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))),
     }
 )

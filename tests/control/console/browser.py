@@ -22,7 +22,7 @@ class Browser:
             "type": "websocket",
             "path": path,
             "query_string": query.encode(),
-            "headers": [(b"origin", origin.encode()), (b"cookie", cookie.encode())],
+            "headers": [(b"host", b"localhost"), (b"origin", origin.encode()), (b"cookie", cookie.encode())],
             "subprotocols": [],
         }
         self._socket = ApplicationCommunicator(application, scope)

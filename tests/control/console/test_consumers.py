@@ -9,6 +9,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.sessions.models import Session
 from django.db import OperationalError
+from pytest_django import Settings
 
 from controlplane.catalog.services import model_create
 from controlplane.console import snapshot
@@ -35,9 +36,18 @@ async def test_without_a_login_the_socket_is_closed_with_a_code_of_its_own() -> 
 
 
 async def test_another_site_cannot_open_the_socket_with_our_cookie(session_key: str) -> None:
-    foreign = Browser("/ws/console", session_key, origin="http://evil.example")
-    assert not await foreign.open()
-    await foreign.close()
+    # Cookies know nothing of ports: the second would come with our login.
+    for origin in ("http://evil.example", "http://localhost:3000", "http://[::1", "null", ""):
+        foreign = Browser("/ws/console", session_key, origin=origin)
+        assert not await foreign.open()
+        await foreign.close()
+
+
+async def test_a_trusted_origin_may_open_the_socket(session_key: str, settings: Settings) -> None:
+    settings.CSRF_TRUSTED_ORIGINS = ["http://localhost:3000"]
+    trusted = Browser("/ws/console", session_key, origin="http://localhost:3000")
+    assert await trusted.open()
+    await trusted.close()
 
 
 async def test_the_first_message_is_a_snapshot_and_then_events_come_in_order(browse: Browse) -> None:
