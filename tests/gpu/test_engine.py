@@ -1,4 +1,4 @@
-"""The same answers on a GPU. Skipped without one."""
+"""The same answers on a GPU, and KV that goes from one to another unchanged."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from inference.engine.native import NativeEngine
 from inference.testing.tiny_model import FAMILIES
 from tests.inference.engine.conftest import EngineBuilder
-from tests.inference.engine.recorder import answer, greedy, hand_over, submit
+from tests.inference.engine.recorder import Recorder, answer, greedy, hand_over, submit
 from tests.inference.engine.test_native import ANSWER, PROMPTS
-
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -39,3 +35,31 @@ def test_half_precision_is_the_default_on_a_gpu(start_engine: EngineBuilder) -> 
     engine = start_engine(device="cuda:0")
     assert engine.info.kv_bytes_per_token == 4 * 2 * 2 * 16 * 2
     assert len(answer(engine, PROMPTS[7], greedy(ANSWER, ignore_eos=True)).ids) == ANSWER
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_kv_that_was_imported_is_exported_byte_for_byte(start_engine: EngineBuilder, dtype: str) -> None:
+    """Also into blocks that are not neighbours."""
+    source, target = (start_engine(device="cuda:0", dtype=dtype, kv_tokens=512) for _ in range(2))
+    assert source.info.fingerprint == target.info.fingerprint
+    prompt, layers = PROMPTS[8], range(source.info.layers)
+    held = _fragment(target)
+    origin, copy = source.reserve(len(prompt)), target.reserve(len(prompt))
+    sink = Recorder(ends_with_prefill=True)
+    source.prefill(origin, prompt, greedy(2), sink, report_progress=True)
+    assert sink.wait().error is None
+    kv = bytes(source.export_kv(origin, layers, 0, len(prompt)))
+    assert len(kv) == len(prompt) * source.info.kv_bytes_per_token
+    target.import_kv(copy, layers, 0, len(prompt), memoryview(kv))
+    assert bytes(target.export_kv(copy, layers, 0, len(prompt))) == kv
+    for handle in (copy, *held):
+        target.release(handle)
+
+
+def _fragment(engine: NativeEngine) -> list:
+    """Leave free only every other block; the reservations in between."""
+    info = engine.info
+    handles = [engine.reserve(info.block_size) for _ in range(info.kv_blocks_total)]
+    for handle in handles[::2]:
+        engine.release(handle)
+    return handles[1::2]
