@@ -90,6 +90,16 @@ def _exposure() -> Iterator[CheckMessage]:
 
 
 def _timers() -> Iterator[CheckMessage]:
+    for number, variable, seconds in (
+        (11, "TANDEM_SWEEP_INTERVAL_S", settings.SWEEP_INTERVAL_S),
+        (12, "TANDEM_REPORT_INTERVAL_S", settings.NODE_REPORT_INTERVAL_S),
+    ):
+        if seconds <= 0:
+            yield Error(
+                f"{variable} is {seconds:g}: it would be done again without any pause.",
+                hint="Give it some seconds.",
+                id=f"tandem.E{number:03}",
+            )
     if settings.NODE_LOST_AFTER_S < 4 * settings.SWEEP_INTERVAL_S:
         yield Error(
             f"TANDEM_NODE_LOST_AFTER_S ({settings.NODE_LOST_AFTER_S:g}) is less than four times "

@@ -132,15 +132,20 @@ def operation_finish(operation: Operation, state: OperationState, outcome: str) 
 
 
 def operations_expire(*, now: datetime) -> int:
-    """Fail what has run longer than OPERATION_DEADLINE_S; how many. What was asked for stays wanted: only the record
-    closes, so that no progress bar runs for ever."""
+    """Fail what has run longer than OPERATION_DEADLINE_S, with its last step as the reason; how many.
+
+    What was asked for stays wanted: only the record closes, so that no progress bar runs for ever.
+    """
     overdue = Operation.objects.filter(
         state=OperationState.RUNNING, started_at__lt=now - timedelta(seconds=settings.OPERATION_DEADLINE_S)
     )
-    outcome = (
-        f"Not done after {settings.OPERATION_DEADLINE_S:.0f} s; Tandem keeps trying, but look at the reasons shown."
-    )
-    return sum(operation_finish(operation, OperationState.FAILED, outcome) for operation in overdue)
+    return sum(operation_finish(operation, OperationState.FAILED, _overdue(operation)) for operation in overdue)
+
+
+def _overdue(operation: Operation) -> str:
+    last = operation.steps.last()
+    standing = last.text if last is not None else "nothing has happened"
+    return f"Not done after {settings.OPERATION_DEADLINE_S:g} s: {standing}. What was asked for stays wanted."
 
 
 def _lock_running(operation: Operation) -> bool:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-
-from django.conf import settings
 
 from controlplane.operations.models import Operation
 from controlplane.operations.selectors import operation_running
@@ -21,14 +18,14 @@ DEPLOYMENT = "deployment"
 POOL = "pool"
 
 
-def intents_advance(deployment: Deployment, seen: Snapshot, made: Plan, *, gone: Sequence[str], now: datetime) -> None:
+def intents_advance(deployment: Deployment, seen: Snapshot, made: Plan, *, gone: Sequence[str]) -> None:
     """Bring the operations of the deployment and its pools up to date.
 
     seen: the state after `made` was applied. gone: names of workers that left with it.
     """
     whole = operation_running(target_kind=DEPLOYMENT, target_id=str(deployment.pk))
     if whole is not None and whole.kind == OperationKind.DELETE:
-        _write(whole, deleting_progress(seen.pools, seen.workers), gone, now)
+        _write(whole, deleting_progress(seen.pools, seen.workers), gone)
     elif whole is not None:
         unmet = [each.reason for each in (*made.wait, *made.refused)]
         conflict = _conflict(deployment)
@@ -36,7 +33,6 @@ def intents_advance(deployment: Deployment, seen: Snapshot, made: Plan, *, gone:
             whole,
             scaling_progress(seen.pools, seen.workers, unmet=unmet, since=whole.started_at, conflict=conflict),
             gone,
-            now,
         )
     for pool in seen.pools:
         operation = operation_running(target_kind=POOL, target_id=pool.pool_id)
@@ -44,10 +40,10 @@ def intents_advance(deployment: Deployment, seen: Snapshot, made: Plan, *, gone:
             workers = [worker for worker in seen.workers if worker.pool_id == pool.pool_id]
             unmet = [each.reason for each in (*made.wait, *made.refused) if each.pool_id == pool.pool_id]
             ours = [name for name in gone if name.startswith(f"{pool.role}-")]
-            _write(operation, scaling_progress([pool], workers, unmet=unmet, since=operation.started_at), ours, now)
+            _write(operation, scaling_progress([pool], workers, unmet=unmet, since=operation.started_at), ours)
 
 
-def _write(operation: Operation, progress: Progress, gone: Sequence[str], now: datetime) -> None:
+def _write(operation: Operation, progress: Progress, gone: Sequence[str]) -> None:
     """Each text is noted once: several workers on their way would otherwise repeat their lines in turn."""
     noted = set(operation.steps.values_list("text", flat=True))
     for text in (*(f"{name} is gone" for name in gone), *progress.steps):
@@ -56,13 +52,6 @@ def _write(operation: Operation, progress: Progress, gone: Sequence[str], now: d
     operation_progress(operation, progress.share)
     if progress.state != OperationState.RUNNING:
         operation_finish(operation, progress.state, progress.outcome)
-    elif now - operation.started_at > timedelta(seconds=settings.OPERATION_DEADLINE_S):
-        missing = "; ".join(progress.steps) or "nothing moves"
-        operation_finish(
-            operation,
-            OperationState.FAILED,
-            f"Not done after {settings.OPERATION_DEADLINE_S:g} s: {missing}. What was asked for stays wanted.",
-        )
 
 
 def _conflict(deployment: Deployment) -> str:

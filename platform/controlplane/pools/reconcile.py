@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from controlplane.core import clock
 from controlplane.core.broadcast import broadcast
 from controlplane.fleet.models import Node
 from controlplane.pools import selectors
@@ -34,7 +33,7 @@ def deployment_reconcile(deployment_id: int) -> Plan | None:
     changed = _refusals_record(made, deployment)
     after = selectors.snapshot(deployment, nodes) if made.acts else seen
     gone = [names[move.worker_id] for move in made.remove]
-    intents_advance(deployment, after, made, gone=gone, now=clock.now())
+    intents_advance(deployment, after, made, gone=gone)
     if deployment.deleting and not after.workers:
         deployment.delete()
         broadcast(DeploymentRemoved(name=deployment.name))

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from msgspec import structs
+from pytest_django import DjangoAssertNumQueries
 
 from controlplane.catalog.services import model_create, model_ensure
 from controlplane.console import snapshot
@@ -74,6 +77,24 @@ class Console:
 @pytest.fixture
 def console(world: World, outbox: Outbox) -> Console:  # noqa: F811
     return Console(outbox)
+
+
+def test_a_snapshot_costs_the_same_however_much_there_is(
+    world: World,  # noqa: F811
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
+    world.node("a", slots=8)
+    world.deploy(prefill=1, decode=1)
+    with CaptureQueriesContext(connection) as small:
+        snapshot.read("0-0", ())
+
+    world.node("b", slots=8)
+    world.deploy(name="n", prefill=2, decode=3)
+    world.resize("decode", 4)
+    world.come_up()
+
+    with django_assert_num_queries(len(small)):
+        snapshot.read("0-0", ())
 
 
 def test_through_the_life_of_a_deployment(world: World, console: Console) -> None:  # noqa: F811

@@ -41,6 +41,8 @@ def test_sound_settings_pass() -> None:
         ({"NODE_REDIS_URL": "redis://host:port/0"}, ["tandem.E007"]),
         ({"SWEEP_INTERVAL_S": 6.0}, ["tandem.E009"]),
         ({"NODE_REPORT_INTERVAL_S": 10.0}, ["tandem.E010"]),
+        ({"SWEEP_INTERVAL_S": 0.0}, ["tandem.E011"]),
+        ({"NODE_REPORT_INTERVAL_S": 0.0}, ["tandem.E012"]),
         ({"PUBLIC_URL": "http://tandem.example"}, ["tandem.W001", "tandem.W002"]),
         ({"PUBLIC_URL": "https://tandem.example"}, ["tandem.W002"]),
         ({"PUBLIC_URL": "https://tandem.example", "NODE_REDIS_URL": "rediss://redis.example:6379/0"}, []),

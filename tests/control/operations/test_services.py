@@ -141,6 +141,7 @@ def test_running_is_no_end() -> None:
 def test_an_operation_that_takes_too_long_is_closed_as_failed(now: Clock, settings: Settings) -> None:
     settings.OPERATION_DEADLINE_S = 60
     old = start()
+    operation_step(old, "decode-1 is loading the model")
     now.advance(59)
     young = start(target_id="p2")
     assert operations_expire(now=now()) == 0
@@ -150,7 +151,7 @@ def test_an_operation_that_takes_too_long_is_closed_as_failed(now: Clock, settin
     old.refresh_from_db()
     young.refresh_from_db()
     assert (old.state, young.state) == (OperationState.FAILED, OperationState.RUNNING)
-    assert "60 s" in old.outcome
+    assert old.outcome == "Not done after 60 s: decode-1 is loading the model. What was asked for stays wanted."
 
 
 @pytest.mark.django_db(transaction=True)
