@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import aiohttp
 import msgspec
@@ -47,7 +47,7 @@ class JoinCall:
     """url: the control plane's. token: shown once by its Fleet page, good for one join."""
 
     url: str
-    token: str
+    token: str = field(repr=False)
     hello: NodeHello
 
 

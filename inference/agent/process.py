@@ -52,7 +52,8 @@ class Exit:
             return "ended (started by an earlier agent, so its exit code is not known)"
         if self.code >= 0:
             return f"exited with code {self.code}"
-        return f"was ended by {signal.Signals(-self.code).name}"
+        names = {number.value: number.name for number in signal.Signals}  # real-time signals have none
+        return f"was ended by {names.get(-self.code, f'signal {-self.code}')}"
 
 
 class WorkerProcess:

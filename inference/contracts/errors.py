@@ -3,7 +3,7 @@
 yours   INVALID_REQUEST, CONTEXT_LENGTH_EXCEEDED, MODEL_NOT_FOUND
 retry   KV_FULL, QUEUE_FULL, DRAINING, NOT_READY          (elsewhere or later; the worker is healthy)
 ours    FINGERPRINT_MISMATCH, CHECKSUM_MISMATCH, TOKEN_COUNT_MISMATCH, TICKET_EXPIRED, TICKET_UNKNOWN,
-        UNAUTHENTICATED, TRANSFER_FAILED, DEADLINE_EXCEEDED, CANCELLED, ENGINE_FAILED
+        UNAUTHENTICATED, UNREADABLE, TRANSFER_FAILED, DEADLINE_EXCEEDED, CANCELLED, ENGINE_FAILED
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class ErrorCode(StrEnum):
     TICKET_EXPIRED = "ticket_expired"
     TICKET_UNKNOWN = "ticket_unknown"
     UNAUTHENTICATED = "unauthenticated"
+    UNREADABLE = "unreadable"
     TRANSFER_FAILED = "transfer_failed"
     DEADLINE_EXCEEDED = "deadline_exceeded"
     CANCELLED = "cancelled"
@@ -43,6 +44,7 @@ HTTP_STATUS: dict[ErrorCode, int] = {
     ErrorCode.CONTEXT_LENGTH_EXCEEDED: 400,
     ErrorCode.MODEL_NOT_FOUND: 404,
     ErrorCode.UNAUTHENTICATED: 401,
+    ErrorCode.UNREADABLE: 400,
     ErrorCode.TICKET_UNKNOWN: 404,
     ErrorCode.TICKET_EXPIRED: 410,
     ErrorCode.FINGERPRINT_MISMATCH: 409,

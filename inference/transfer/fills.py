@@ -66,7 +66,7 @@ class Fills:
         while self._open:
             ticket_id, fill = self._open.popitem()
             if fill.ticket.ended is None:
-                self._count(ticket_id, error)
+                self._count(ticket_id, error, fill)
                 self._tickets.abort(fill.ticket, error)
 
     def _begin(self, header: wire.Open) -> wire.Header:
@@ -132,7 +132,7 @@ class Fills:
         fill = self._open.pop(header.ticket_id, None)
         if fill is not None and fill.ticket.ended is None:
             error = wire.error_of(header.code, header.reason)
-            self._count(header.ticket_id, error)
+            self._count(header.ticket_id, error, fill)
             self._tickets.abort(fill.ticket, error)
         return None
 
@@ -148,12 +148,19 @@ class Fills:
         fill = self._open.pop(ticket_id, None)
         if fill is not None:
             self._tickets.abort(fill.ticket, error)
-        self._count(ticket_id, error)
+        self._count(ticket_id, error, fill)
         self._refused.add(ticket_id)
         if len(self._refused) > _REFUSALS_PER_CONNECTION:
             raise TandemError(ErrorCode.TRANSFER_FAILED, "too many refusals on one connection")
         return wire.Refused(code=error.code, message=error.message, ticket_id=ticket_id)
 
-    def _count(self, ticket_id: str, error: TandemError) -> None:
+    def _count(self, ticket_id: str, error: TandemError, fill: _Fill | None) -> None:
+        """fill: None when the ticket was refused before one was open."""
         self._counters.fail("receiver", error.code)
-        log.warning("kv fill ended", ticket=ticket_id, code=error.code, reason=error.message)
+        log.warning(
+            "kv fill ended",
+            request_id=fill.ticket.request_id if fill is not None else None,
+            ticket=ticket_id,
+            code=error.code,
+            reason=error.message,
+        )

@@ -90,7 +90,7 @@ class TcpSender:
             try:
                 return await self._ask(kept, opening)
             except OSError as error:
-                log.info("kv transfer: kept connection was dead", request=order.request_id, error=str(error))
+                log.info("kv transfer: kept connection was dead", request_id=order.request_id, error=str(error))
         return await self._ask(await self._connect(order.target), opening)
 
     async def _open_to_abort(self, order: PushOrder) -> Link | None:
@@ -183,7 +183,7 @@ class TcpSender:
         return link
 
     def _take(self, target: Address) -> Link | None:
-        links = self._idle[target]
+        links = self._idle.get(target, [])
         while links:
             link, timer = links.pop()
             timer.cancel()
@@ -202,6 +202,8 @@ class TcpSender:
 
     def _drop(self, target: Address, link: Link) -> None:
         self._idle[target] = [entry for entry in self._idle[target] if entry[0] is not link]
+        if not self._idle[target]:
+            del self._idle[target]  # workers come and go, each with a port of its own
         link.close()
 
 

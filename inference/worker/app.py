@@ -147,10 +147,10 @@ async def _typed_errors(request: web.Request, handler: Handler) -> web.StreamRes
         return await handler(request)
     except TandemError as error:
         return _refusal(error, http_status(error.code))
-    except CodecError as error:
-        return _refusal(TandemError(ErrorCode.INVALID_REQUEST, str(error)), 400)
+    except CodecError as error:  # no client writes to workers: router and worker differ in their versions
+        return _refusal(TandemError(ErrorCode.UNREADABLE, str(error)), 400)
     except web.HTTPException as error:
-        return _refusal(TandemError(ErrorCode.INVALID_REQUEST, error.reason), error.status)
+        return _refusal(TandemError(ErrorCode.UNREADABLE, error.reason), error.status)
     except (ConnectionError, TimeoutError):
         raise
     except Exception as error:

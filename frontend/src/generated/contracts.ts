@@ -14,6 +14,7 @@ export const ErrorCode = {
   TICKET_EXPIRED: "ticket_expired",
   TICKET_UNKNOWN: "ticket_unknown",
   UNAUTHENTICATED: "unauthenticated",
+  UNREADABLE: "unreadable",
   TRANSFER_FAILED: "transfer_failed",
   DEADLINE_EXCEEDED: "deadline_exceeded",
   CANCELLED: "cancelled",

@@ -9,7 +9,7 @@ from pathlib import Path
 from inference.agent.engines.command import Command, EngineRegistry
 from inference.agent.hosts import Hosts
 from inference.agent.launcher import Launcher, passed_on
-from inference.agent.process import WorkerProcess, birth_of
+from inference.agent.process import Exit, WorkerProcess, birth_of
 from inference.agent.state_dir import StateDir, WorkerRecord
 from tests.inference.agent.node_under_test import is_alive, wait_for, worker
 
@@ -29,6 +29,13 @@ def test_a_birth_is_the_same_at_every_look_and_differs_between_processes() -> No
         first.kill()
         second.kill()
     assert birth_of(first.pid) is None
+
+
+def test_every_end_has_words() -> None:
+    assert str(Exit(3)) == "exited with code 3"
+    assert str(Exit(-9)) == "was ended by SIGKILL"
+    assert str(Exit(-40)) == "was ended by signal 40"
+    assert "not known" in str(Exit(None))
 
 
 def test_a_zombie_is_not_alive() -> None:

@@ -44,26 +44,23 @@ def test_a_wrong_model_path_is_told_by_the_worker_and_not_tried_again(tmp_path: 
         assert failed.log_tail
 
 
-def test_a_gpu_worker_sees_its_gpus_by_uuid_and_a_cpu_worker_sees_none(tmp_path: Path) -> None:
-    def command(*devices: DeviceAssignment) -> Command:
-        return native_command(
-            LaunchRequest(
-                spec=worker("w1", devices=devices),
-                spec_file=tmp_path / "spec.json",
-                announce_file=tmp_path / "announce.json",
-                secret_file=tmp_path / "secret",
-                hosts=Hosts(advertised="10.0.0.5", bind="0.0.0.0"),  # noqa: S104
-            )
+def test_a_native_worker_is_told_its_addresses_and_where_the_secret_is_but_not_the_secret(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    command = native_command(
+        LaunchRequest(
+            spec=worker("w1"),
+            spec_file=tmp_path / "spec.json",
+            announce_file=tmp_path / "announce.json",
+            secret_file=secret,
+            hosts=Hosts(advertised="10.0.0.5", bind="0.0.0.0"),  # noqa: S104
         )
-
-    gpus = command(
-        DeviceAssignment(device_id="gpu-aa", kind="gpu", index=3),
-        DeviceAssignment(device_id="gpu-bb", kind="gpu", index=0),
     )
-    assert gpus.env["CUDA_VISIBLE_DEVICES"] == "GPU-aa,GPU-bb"
-    assert gpus.env["TANDEM_WORKER_ADVERTISED_HOST"] == "10.0.0.5"
-    assert gpus.argv[:3] == (sys.executable, "-m", "inference.worker")
-    assert command(DeviceAssignment(device_id="cpu-0", kind="cpu", index=0)).env["CUDA_VISIBLE_DEVICES"] == ""
+    assert command.argv[:3] == (sys.executable, "-m", "inference.worker")
+    assert command.env == {
+        "TANDEM_CLUSTER_SECRET_FILE": str(secret),
+        "TANDEM_WORKER_HOST": "0.0.0.0",  # noqa: S104
+        "TANDEM_WORKER_ADVERTISED_HOST": "10.0.0.5",
+    }
 
 
 def test_the_product_offers_the_native_engine_only(tmp_path: Path) -> None:

@@ -445,3 +445,15 @@ def once(misstep: Misstep) -> Misstep:
 def text_of(events: list[tuple[str | None, str]]) -> str:
     chunks = [json.loads(data) for name, data in events if name is None and data != "[DONE]"]
     return "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks if chunk["choices"])
+
+
+async def test_a_worker_of_another_version_is_no_clients_fault(bench: Bench) -> None:
+    """It can't read the router's message: another worker can, and alone it is a 502 and not a 400."""
+    odd, good = bench.worker(Role.UNIFIED), bench.worker(Role.UNIFIED)
+    odd.missteps["reserve"] = Misstep("refuse", code=ErrorCode.UNREADABLE)
+    await bench.start()
+    for _ in range(4):
+        assert (await bench.chat(SHORT))[0] == 200
+    good.missteps["reserve"] = Misstep("refuse", code=ErrorCode.UNREADABLE)
+    assert (await bench.chat(SHORT))[0] == 502
+    await bench.at_rest()

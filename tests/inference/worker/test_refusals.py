@@ -86,14 +86,14 @@ async def test_the_metrics_bearer_opens_metrics_only(fleet):
 async def test_what_is_no_message_is_refused_with_400(fleet, client, path, body):
     async with client.session.post(url(fleet.decode[0].http, path), data=body) as answer:
         assert answer.status == 400
-        assert decode(await answer.read(), WorkerError).code == ErrorCode.INVALID_REQUEST
+        assert decode(await answer.read(), WorkerError).code == ErrorCode.UNREADABLE
 
 
 async def test_unknown_paths_and_methods_are_typed_errors(fleet, client):
     async with client.session.get(url(fleet.decode[0].http, "/no/such/path")) as answer:
-        assert (answer.status, decode(await answer.read(), WorkerError).code) == (404, "invalid_request")
+        assert (answer.status, decode(await answer.read(), WorkerError).code) == (404, "unreadable")
     async with client.session.get(url(fleet.decode[0].http, names.WORKER_RESERVE)) as answer:
-        assert (answer.status, decode(await answer.read(), WorkerError).code) == (405, "invalid_request")
+        assert (answer.status, decode(await answer.read(), WorkerError).code) == (405, "unreadable")
 
 
 async def test_bodies_beyond_the_limit_are_refused(client):
@@ -102,7 +102,7 @@ async def test_bodies_beyond_the_limit_are_refused(client):
         client.session.post(url(fleet.decode[0].http, names.WORKER_RESERVE), data=b"x" * 2000) as answer,
     ):
         assert answer.status == 413
-        assert decode(await answer.read(), WorkerError).code == ErrorCode.INVALID_REQUEST
+        assert decode(await answer.read(), WorkerError).code == ErrorCode.UNREADABLE
 
 
 @pytest.mark.parametrize(
