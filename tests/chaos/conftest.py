@@ -12,13 +12,14 @@ from tests.rest import Operator
 from tests.stack import Stack, running_stack
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def postgres() -> Iterator[PostgresServer]:
     with postgres_server() as server:
         yield server
 
 
-@pytest.fixture(scope="session")
+# Of the package, not the session: the machine has room for one stack at a time.
+@pytest.fixture(scope="package")
 def stack(
     tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, postgres: PostgresServer
 ) -> Iterator[Stack]:

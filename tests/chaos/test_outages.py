@@ -132,8 +132,8 @@ def test_a_model_that_is_none_fails_alone_with_its_last_words(stack: Stack, oper
     operator.post("/deployments", name="broken", model="nothing", prefill=1, decode=1)
 
     def failed() -> object:
-        worker = operator.pool("broken", "decode")["workers"][0]
-        return worker if worker["phase"] == "failed" else None
+        workers = operator.pool("broken", "decode")["workers"]
+        return next((worker for worker in workers if worker["phase"] == "failed"), None)
 
     worker = wait_for(failed, CATCH_UP_S)
     assert "/nowhere/at-all" in worker["reason"]

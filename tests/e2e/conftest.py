@@ -22,7 +22,8 @@ CHROMIUM_FLAGS = [
 ]
 
 
-@pytest.fixture(scope="session")
+# Of the package, not the session: the machine has room for one stack at a time.
+@pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path) -> Iterator[Stack]:
     # Six slots: room for the default deployment and for those that tests add.
     with running_stack(tmp_path_factory.mktemp("data"), default_model_dir, {"TANDEM_CPU_SLOTS": "6"}) as running:
