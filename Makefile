@@ -3,6 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 TEST_MODEL := build/models/SmolLM2-135M-Instruct
 FRONTEND_SOURCES := $(shell find frontend -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
+APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
 PYTEST := $(BIN)/python -m pytest
 NPM = cd frontend && PATH="$$($(CURDIR)/$(BIN)/python -P $(CURDIR)/platform/controlplane/launch/node_path.py)" npm
 export TANDEM_TEST_MODEL ?= $(abspath $(TEST_MODEL))
@@ -21,7 +22,7 @@ install: .venv/.installed
 	@echo "== Python packages (the first time takes a few minutes)"
 	@test -x $(BIN)/python && $(BIN)/python -m pip --version >/dev/null 2>&1 || { rm -rf .venv; $(PYTHON) -m venv .venv; } || \
 	  { echo "Python's venv module is missing: trying Debian's package"; rm -rf .venv; \
-	    apt-get install -y -q $(notdir $(PYTHON))-venv && $(PYTHON) -m venv .venv; }
+	    $(APT) install -y -q $(notdir $(PYTHON))-venv && $(PYTHON) -m venv .venv; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
@@ -42,7 +43,7 @@ $(TEST_MODEL)/config.json: | install
 
 /usr/bin/chromium:
 	@echo "== Chromium for the browser test"
-	@apt-get update -q >/dev/null && apt-get install -y -q chromium >/dev/null
+	@$(APT) update -q >/dev/null && $(APT) install -y -q chromium >/dev/null
 
 # -- testing -------------------------------------------------------------------------------------------
 test: test-unit test-postgres test-console test-system  ## everything, the browser test included
