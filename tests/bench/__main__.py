@@ -14,6 +14,7 @@ import platform
 import re
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,9 @@ def serving(seconds: float) -> list[dict[str, Any]]:
             print(f"measuring: {title} ({WARM_UP_S:.0f} s warm-up, {seconds:.0f} s)", flush=True)
             fleet = BenchFleet(Path(name) / str(number), MODEL, plans, KV_TOKENS)
             try:
-                measured = asyncio.run(apply_load(fleet.router_url, warm_up_s=WARM_UP_S, seconds=seconds))
+                measured = asyncio.run(
+                    apply_load(fleet.router_url, partial(tokens_written, fleet), warm_up_s=WARM_UP_S, seconds=seconds)
+                )
                 rows.append({"scenario": title, **serving_row(measured), **handoff_row(fleet, measured)})
             finally:
                 fleet.close()
@@ -76,7 +79,7 @@ def serving_row(measured: Measured) -> dict[str, Any]:
         "tpot_p99_ms": milliseconds(quantile(measured.tpot, 0.99)),
         "steady_itl_p50_ms": milliseconds(quantile(measured.steady_itl, 0.5)),
         "steady_itl_p99_ms": milliseconds(quantile(measured.steady_itl, 0.99)),
-        "steady_tokens_per_s": measured.steady_tokens_per_s,
+        "output_tokens_per_s": measured.output_tokens_per_s,
         "arrivals": len(measured.ttft),
         "failures": measured.failures,
     }
@@ -94,6 +97,11 @@ def handoff_row(fleet: BenchFleet, measured: Measured) -> dict[str, Any]:
         "kv_bytes_per_token": sum(measured.handoff_bytes) / sum(measured.prompt_tokens),
         "handoff_gb_per_s": sent / busy / 1e9 if busy else None,
     }
+
+
+def tokens_written(fleet: BenchFleet) -> float:
+    """Answer tokens of all workers so far; a hand-off's first token is counted by the prefill worker."""
+    return sum(metric_sum(fleet.metrics(worker_id), r"tandem_generation_tokens_total") for worker_id in fleet.statuses)
 
 
 def metric_sum(text: str, name: str) -> float:

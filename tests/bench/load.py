@@ -9,7 +9,9 @@ import asyncio
 import json
 import random
 import time
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import aiohttp
 
@@ -34,15 +36,21 @@ class Measured:
     steady_itl: list[float] = field(default_factory=list)
     handoff_bytes: list[int] = field(default_factory=list)
     prompt_tokens: list[int] = field(default_factory=list)
+    output_tokens: float = 0.0
     failures: int = 0
 
     @property
-    def steady_tokens_per_s(self) -> float:
-        return len(self.steady_itl) / self.seconds
+    def output_tokens_per_s(self) -> float:
+        return self.output_tokens / self.seconds
 
 
-async def apply_load(router_url: str, *, warm_up_s: float, seconds: float, seed: int = 0) -> Measured:
-    """Run the clients for `warm_up_s` and then, measured, for `seconds`."""
+async def apply_load(
+    router_url: str, written: Callable[[], float], *, warm_up_s: float, seconds: float, seed: int = 0
+) -> Measured:
+    """Run the clients for `warm_up_s` and then, measured, for `seconds`.
+
+    written: tokens that the workers have written so far, by their own counters.
+    """
     rng = random.Random(seed)
     measured = Measured(seconds=seconds)
     begin = time.perf_counter() + warm_up_s
@@ -57,12 +65,14 @@ async def apply_load(router_url: str, *, warm_up_s: float, seconds: float, seed:
         ]
         arrivals = []
         await asyncio.sleep(warm_up_s)
+        before = await asyncio.to_thread(written)
         number = 0
         while (due := begin + number * ARRIVAL_EVERY_S) < end - ARRIVAL_EVERY_S:
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             arrivals.append(asyncio.create_task(_arrival(session, _ids(rng, ARRIVAL_PROMPT_TOKENS), measured)))
             number += 1
         await asyncio.sleep(max(0.0, end - time.perf_counter()))
+        measured.output_tokens = await asyncio.to_thread(written) - before
         await asyncio.wait(arrivals, timeout=60)
         for task in [*steady, *arrivals]:
             task.cancel()
@@ -88,7 +98,7 @@ async def _steady(session: aiohttp.ClientSession, ids: list[int], begin: float, 
 async def _arrival(session: aiohttp.ClientSession, ids: list[int], measured: Measured) -> None:
     sent = time.perf_counter()
     times: list[float] = []
-    timings: dict[str, object] = {}
+    timings: dict[str, Any] = {}
     try:
         async for chunk in _chunks(session, ids, ARRIVAL_ANSWER_TOKENS):
             if "path" in chunk:
@@ -102,15 +112,15 @@ async def _arrival(session: aiohttp.ClientSession, ids: list[int], measured: Mea
         measured.failures += 1
         return
     measured.ttft.append(times[0] - sent)
-    measured.tpot.append((times[-1] - times[0]) / (ARRIVAL_ANSWER_TOKENS - 1))
+    measured.tpot.append(timings["tpot_s"])
     if timings.get("handoff_bytes"):
-        measured.handoff_bytes.append(int(str(timings["handoff_bytes"])))
-        measured.prompt_tokens.append(int(str(timings["prompt_tokens"])))
+        measured.handoff_bytes.append(timings["handoff_bytes"])
+        measured.prompt_tokens.append(timings["prompt_tokens"])
 
 
-async def _chunks(session: aiohttp.ClientSession, ids: list[int], answer_tokens: int):
-    """Content chunks of a streamed completion as parsed JSON, then its timings. A token with no text yet gives an
-    empty chunk, so chunks are tokens."""
+async def _chunks(session: aiohttp.ClientSession, ids: list[int], answer_tokens: int) -> AsyncIterator[dict[str, Any]]:
+    """Chunks with text of a streamed completion as parsed JSON, then its timings (which count tokens exactly; a token
+    that holds back its text gives no chunk)."""
     body = {
         "model": MODEL, "prompt": ids, "max_tokens": answer_tokens, "temperature": 0, "stream": True,
         "ignore_eos": True,
