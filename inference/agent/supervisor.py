@@ -173,18 +173,7 @@ class Supervisor:
 
     def _recover(self, now: float) -> None:
         for record, process in self._launcher.recover():
-            track = Track(
-                spec=record.spec,
-                desired=WorkerDesired.RUN,
-                process=process,
-                found=process is not None,
-                attempts=record.attempts,
-                restart=record.restart,
-                failed=record.failed,
-                reason=record.failed or ("ended while no agent watched it" if record.pid else "is to be started"),
-            )
-            track.health.launched = now
-            self._tracks[record.spec.worker_id] = track
+            self._tracks[record.spec.worker_id] = Track.recovered(record, process, now)
             log.info("found worker", worker_id=record.spec.worker_id, pid=process.pid if process else None)
 
     def _tick(self, now: float, prober: Prober) -> None:

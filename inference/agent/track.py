@@ -16,6 +16,7 @@ from inference.agent.config import Settings
 from inference.agent.diff import ProcessState, ProcessView, device_ids
 from inference.agent.health import Health
 from inference.agent.process import Exit, WorkerProcess
+from inference.agent.state_dir import WorkerRecord
 from inference.contracts.reports import Address, WorkerReport
 from inference.contracts.specs import WorkerSpec
 from inference.contracts.states import WorkerDesired, WorkerPhase
@@ -56,6 +57,21 @@ class Track:
     failed: str | None = None
     next_start: float | None = None
     reason: str = ""
+
+    @classmethod
+    def recovered(cls, record: WorkerRecord, process: WorkerProcess | None, now: float) -> Track:
+        """What an earlier agent recorded, with its process where that still runs."""
+        return cls(
+            spec=record.spec,
+            desired=WorkerDesired.RUN,
+            process=process,
+            health=Health(launched=now),
+            found=process is not None,
+            attempts=record.attempts,
+            restart=record.restart,
+            failed=record.failed,
+            reason=record.failed or ("ended while no agent watched it" if record.pid else "is to be started"),
+        )
 
     def view(self, now: float, settings: Settings) -> ProcessView:
         return ProcessView(

@@ -283,13 +283,10 @@ class StubEngine:
             return False
         if fault.kind is FaultKind.CRASH:
             self._crash()
-            self._stopping.wait()
-        elif fault.kind is FaultKind.DIE:
+        if fault.kind is FaultKind.DIE:
             self.die(f"the loop died at {point} (planted)")
-        elif fault.kind is FaultKind.HANG:
-            self._stopping.wait()
-        elif fault.kind is FaultKind.SLOW:
-            self._stopping.wait(fault.seconds)
+        elif fault.kind is not FaultKind.REFUSE:
+            self._stopping.wait(fault.seconds if fault.kind is FaultKind.SLOW else None)
         return fault.kind in (FaultKind.REFUSE, FaultKind.DIE)
 
     def _start_count(self) -> int:
