@@ -35,7 +35,7 @@ def redis_answers() -> bool:
         with redis.Redis.from_url(settings.REDIS_URL, retry=Retry(NoBackoff(), 0), **options) as client:
             return bool(client.ping())
     except redis.RedisError as error:
-        log.warning("Redis does not answer", error=str(error))
+        log.debug("Redis does not answer", error=str(error))  # those who need it say so once, louder
         return False
 
 

@@ -22,6 +22,8 @@ _SHARE = {
     WorkerPhase.READY: 1.0,
 }
 
+_NONE_LEFT = "All workers are gone."
+
 _SETTLED = frozenset({WorkerPhase.READY, WorkerPhase.FAILED})
 
 
@@ -62,7 +64,7 @@ def scaling_progress(
     if not leaving and len(places) == len(ready) and all(_count(pool, ready) == pool.replicas for pool in pools):
         if conflict:
             return Progress(share, steps, OperationState.FAILED, conflict)
-        return Progress(1.0, steps, OperationState.SUCCEEDED, f"{_summary(pools)} ready.")
+        return Progress(1.0, steps, OperationState.SUCCEEDED, f"{_summary(pools)} ready." if wanted else _NONE_LEFT)
     if failed and not leaving and all(each.phase in _SETTLED for each in places):
         return Progress(share, steps, OperationState.FAILED, "; ".join(_news(each, pools) for each in failed))
     return Progress(share, steps)
@@ -72,7 +74,7 @@ def deleting_progress(pools: Sequence[PoolSeen], workers: Sequence[WorkerSeen]) 
     """Progress towards no workers at all."""
     steps = tuple(_news(each, pools) for each in workers)
     if not workers:
-        return Progress(1.0, steps, OperationState.SUCCEEDED, "All workers are gone.")
+        return Progress(1.0, steps, OperationState.SUCCEEDED, _NONE_LEFT)
     total = max(len(workers), sum(pool.replicas for pool in pools))
     return Progress(1 - len(workers) / total, steps)
 

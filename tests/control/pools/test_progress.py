@@ -104,3 +104,9 @@ def test_of_every_state_there_is_a_share_and_a_line_for_everybody(snapshot: Snap
     if progress.state == OperationState.SUCCEEDED:
         assert progress.share == 1.0
     assert len(progress.steps) == len(snapshot.workers)
+
+
+def test_a_pool_that_is_emptied_says_that_nobody_is_left() -> None:
+    progress = scaling(replicas=0)
+
+    assert (progress.state, progress.outcome) == (OperationState.SUCCEEDED, "All workers are gone.")
