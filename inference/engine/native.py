@@ -20,6 +20,7 @@ from inference.engine import chat
 from inference.engine.batch_loop import BatchLoop
 from inference.engine.block_manager import BlockManager
 from inference.engine.fingerprint import digest_files, fingerprint
+from inference.engine.first_token import generate_one_token
 from inference.engine.gate import probe_geometry
 from inference.engine.interface import EngineInfo, KVHandle, Sink
 from inference.engine.kv_cache import KVCache, KVGeometry
@@ -32,6 +33,9 @@ from inference.engine.sequence import Sequence
 from inference.engine.text_stream import TextStream
 
 log = structlog.get_logger()
+
+#: Longest that the first token may take; big models on few cores take seconds.
+_FIRST_TOKEN_S = 120.0
 
 _LEAST = {"block_size": 1, "max_running": 1, "prefill_chunk_tokens": 0, "threads": 0}
 
@@ -92,6 +96,11 @@ class NativeEngine:
             check_against_reference(loaded.model, geometry, self._device)
         self._started = self._assemble(loaded, geometry)
         self._started.loop.start()
+        try:
+            generate_one_token(self, _FIRST_TOKEN_S)
+        except BaseException:
+            self.stop()
+            raise
         self._log.info("engine ready", dtype=str(loaded.dtype), threads=self._threads, **asdict(self.info))
 
     def _assemble(self, loaded: LoadedModel, geometry: KVGeometry) -> _Parts:
