@@ -150,7 +150,8 @@ class Quantiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolFrame(msgspec.Struct, frozen=True, kw_only=True):
-    """One second of one pool. None: no worker reported it in this second."""
+    """One second of one pool. None: no worker reported it in this second. ttft: of first tokens made here; tpot, itl:
+    of answers written here. Latencies cover the last ten seconds."""
 
     pool_id: str
     role: Role
@@ -159,6 +160,9 @@ class PoolFrame(msgspec.Struct, frozen=True, kw_only=True):
     waiting_tokens: float | None
     kv_blocks_used: float | None
     kv_blocks_total: float | None
+    ttft: Quantiles
+    tpot: Quantiles
+    itl: Quantiles
     queue: Quantiles
     transfer: Quantiles
     transfer_bytes: int | None

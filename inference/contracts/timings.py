@@ -69,7 +69,8 @@ class Window(msgspec.Struct, kw_only=True):
 
     second: unix second in which it was closed, by the clock of the process that publishes it to the stream.
     source: process that measured ("router:<id>", "worker:<worker id>"). deployment: name. pool_id and role: the pool
-    for a worker's window; None for a router's (it sees whole requests).
+    for a worker's window; None for a router's of whole requests. A router also gives each pool the latencies that it
+    decides: TTFT to the pool that made the first token; TPOT, ITL and first gap to the pool that wrote the rest.
     """
 
     second: int

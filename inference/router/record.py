@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -69,27 +70,28 @@ class RequestRecord:
     def saw_tokens(self, count: int, text: str) -> None:
         """New tokens of the answer, with the text that the client gets now."""
         now = time.perf_counter()
-        window = self._telemetry.window(self.deployment)
+        route = self._taken()
+        observe = partial(self._telemetry.observe, self.deployment, pool_of=route.answering)
         if count:
             first_gap_known = self.watch.second_token is not None
             gap = self.watch.saw_tokens(count, now)
             if gap is not None:
-                window.observe(Latency.ITL, gap)
+                observe(Latency.ITL, gap)
             if count > 1:
-                window.observe(Latency.ITL, 0.0, count - 1)
+                observe(Latency.ITL, 0.0, times=count - 1)
             if not first_gap_known and self.watch.first_gap_s is not None:
-                window.observe(Latency.FIRST_GAP, self.watch.first_gap_s)
+                observe(Latency.FIRST_GAP, self.watch.first_gap_s)
                 self._metrics.first_gap.labels(self.deployment).observe(self.watch.first_gap_s)
-            window.count(Counter.OUTPUT_TOKENS, count)
+            self._telemetry.window(self.deployment).count(Counter.OUTPUT_TOKENS, count)
         if text and self.watch.first_text is None:
             self.watch.first_text = now
-            self._observe_ttft(now - self.watch.received)
+            self._observe_ttft(now - self.watch.received, route.prefill or route.answering)
 
-    def _observe_ttft(self, seconds: float) -> None:
+    def _observe_ttft(self, seconds: float, maker: WorkerRoute) -> None:
         """At once, not when the answer ends; and once, even when a whole answer is begun anew."""
         if not self._ttft_observed:
             self._ttft_observed = True
-            self._telemetry.window(self.deployment).observe(Latency.TTFT, seconds)
+            self._telemetry.observe(self.deployment, Latency.TTFT, seconds, maker)
             self._metrics.ttft.labels(self.deployment).observe(seconds)
 
     def handed_off(self, done: HandoffDone) -> None:
@@ -111,16 +113,14 @@ class RequestRecord:
 
     def complete(self, finished: Finished, answered_here: bool) -> RequestTiming:
         """answered_here: the closing event came from the answering worker, not from the prefill worker."""
-        route = self.route
-        if route is None:
-            raise RuntimeError(f"request {self.request_id} was completed without having been dispatched")
+        route = self._taken()
         now = time.perf_counter()
         watch = self.watch
         window = self._telemetry.window(self.deployment)
         window.observe(Latency.E2E, now - watch.received)
         self._metrics.e2e.labels(self.deployment).observe(now - watch.received)
         if watch.tpot_s is not None:
-            window.observe(Latency.TPOT, watch.tpot_s)
+            self._telemetry.observe(self.deployment, Latency.TPOT, watch.tpot_s, route.answering)
             self._metrics.tpot.labels(self.deployment).observe(watch.tpot_s)
         window.count(Counter.PROMPT_TOKENS, finished.prompt_tokens)
         self._metrics.tokens.labels(self.deployment, "prompt").inc(finished.prompt_tokens)
@@ -189,6 +189,11 @@ class RequestRecord:
             decode_wait_s=finished.timings.decode_wait_s if answered_here else None,
             retries=self.retries,
         )
+
+    def _taken(self) -> Route:
+        if self.route is None:
+            raise RuntimeError(f"request {self.request_id} has tokens without having been dispatched")
+        return self.route
 
     def _close(self, outcome: Counter) -> None:
         self._count(outcome)

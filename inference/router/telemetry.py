@@ -16,7 +16,8 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from inference.contracts import codec, names
-from inference.contracts.timings import Gauge, Window
+from inference.contracts.routing import WorkerRoute
+from inference.contracts.timings import Gauge, Latency, Window
 
 _KEPT_WINDOWS = 600
 _log = structlog.get_logger()
@@ -33,7 +34,7 @@ class Telemetry:
         self._source = f"router:{router_id}"
         self._window_s = window_s
         self._in_flight = in_flight
-        self._open: dict[str, Window] = {}
+        self._open: dict[tuple[str, str | None], Window] = {}
         self._unsent: deque[bytes] = deque(maxlen=_KEPT_WINDOWS)
         self._closed = asyncio.Event()
 
@@ -42,12 +43,20 @@ class Telemetry:
         """Closed windows that Redis has not taken yet."""
         return len(self._unsent)
 
-    def window(self, deployment: str) -> Window:
-        """The window that is open now; not to be kept."""
-        window = self._open.get(deployment)
+    def window(self, deployment: str, worker: WorkerRoute | None = None) -> Window:
+        """The window that is open now, of whole requests or of the pool of `worker`; not to be kept."""
+        key = (deployment, None if worker is None else worker.pool_id)
+        window = self._open.get(key)
         if window is None:
-            window = self._open[deployment] = Window(second=0, source=self._source, deployment=deployment)
+            role = None if worker is None else worker.role
+            window = Window(second=0, source=self._source, deployment=deployment, pool_id=key[1], role=role)
+            self._open[key] = window
         return window
+
+    def observe(self, deployment: str, latency: Latency, seconds: float, pool_of: WorkerRoute, times: int = 1) -> None:
+        """For the deployment, and for the pool of the worker that decided it."""
+        self.window(deployment).observe(latency, seconds, times)
+        self.window(deployment, pool_of).observe(latency, seconds, times)
 
     def close_windows(self, second: int) -> list[Window]:
         """End the open windows as those of unix `second`."""

@@ -368,7 +368,10 @@ export interface Quantiles {
   readonly p99: number | null;
 }
 
-/** One second of one pool. None: no worker reported it in this second. */
+/**
+ * One second of one pool. None: no worker reported it in this second. ttft: of first tokens made here; tpot, itl:
+ * of answers written here. Latencies cover the last ten seconds.
+ */
 export interface PoolFrame {
   readonly pool_id: string;
   readonly role: Role;
@@ -377,6 +380,9 @@ export interface PoolFrame {
   readonly waiting_tokens: number | null;
   readonly kv_blocks_used: number | null;
   readonly kv_blocks_total: number | null;
+  readonly ttft: Quantiles;
+  readonly tpot: Quantiles;
+  readonly itl: Quantiles;
   readonly queue: Quantiles;
   readonly transfer: Quantiles;
   readonly transfer_bytes: number | null;

@@ -129,6 +129,9 @@ class Live:
             waiting_tokens=levels.get(Gauge.WAITING_TOKENS),
             kv_blocks_used=levels.get(Gauge.KV_BLOCKS_USED),
             kv_blocks_total=levels.get(Gauge.KV_BLOCKS_TOTAL),
+            ttft=self._quantiles(series, second, Latency.TTFT),
+            tpot=self._quantiles(series, second, Latency.TPOT),
+            itl=self._quantiles(series, second, Latency.ITL),
             queue=self._quantiles(series, second, Latency.QUEUE),
             transfer=self._quantiles(series, second, Latency.TRANSFER),
             transfer_bytes=count(Counter.TRANSFER_BYTES),
@@ -142,9 +145,14 @@ class Live:
                 yield cell
 
     def _count(self, of: list[Series], second: int, counter: Counter) -> int | None:
-        """The sum over those of `of` that were heard in this second; None when none was."""
-        heard = [cell for series in of if (cell := self._seconds.get(second, {}).get(series)) is not None]
-        return sum(cell.sums.counters.get(counter, 0) for cell in heard) if heard else None
+        """The sum over those of `of` whose counters were heard in this second; None when none was.
+
+        Whoever counts also tells its levels each second; latencies alone come from a router, which counts nothing
+        for a pool.
+        """
+        cells = [cell for series in of if (cell := self._seconds.get(second, {}).get(series)) is not None]
+        heard = [cell.sums.counters for cell in cells if cell.levels or cell.sums.counters]
+        return sum(counters.get(counter, 0) for counters in heard) if heard else None
 
     def _levels(self, series: Series, second: int) -> dict[Gauge, float]:
         last: dict[tuple[str, Gauge], tuple[StreamId, float]] = {}

@@ -61,12 +61,24 @@ def test_counters_of_all_routers_add_up_and_cover_their_second_alone() -> None:
 
 
 def test_a_count_is_zero_when_its_counters_were_heard_and_unknown_when_not() -> None:
-    merged = live(router(T), worker(T + 1, running=1))
+    idle = router(T)
+    idle.gauges[Gauge.IN_FLIGHT] = 0
+    merged = live(idle, worker(T + 1, running=1))
     routed, worked = deployment(merged.frame(T)), deployment(merged.frame(T + 1))
     assert (routed.received, routed.handoffs) == (0, None)
     assert (worked.received, worked.handoffs) == (None, 0)
     assert pool(merged.frame(T + 1)).transfer_bytes == 0
     assert pool(merged.frame(T + 2)).transfer_bytes is None
+
+
+def test_a_pool_shows_the_latencies_that_routers_gave_it_and_they_count_nothing() -> None:
+    given = router(T, ttft=0.5)
+    given.pool_id, given.role = "p", Role.PREFILL
+    frame = pool(live(given).frame(T))
+    assert frame.ttft.count == 1
+    assert frame.tpot.count == 0
+    assert frame.output_tokens is None
+    assert deployment(live(given).frame(T)).ttft.count == 0
 
 
 def test_latencies_cover_ten_seconds_and_not_eleven() -> None:

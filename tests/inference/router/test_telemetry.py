@@ -49,6 +49,31 @@ async def test_in_flight_is_the_level_at_the_end_of_the_window(bench: Bench) -> 
     await asyncio.gather(*asking)
 
 
+async def test_each_pool_gets_the_latencies_that_it_decides(bench: Bench) -> None:
+    bench.pair()
+    await bench.start()
+    await bench.chat(LONG)
+    await bench.chat(SHORT)
+    await settled(bench, 2)
+    totals = {
+        role: {
+            latency: histogram.total
+            for latency, histogram in merged([w for w in bench.windows() if w.role is role]).latencies.items()
+        }
+        for role in (Role.PREFILL, Role.DECODE)
+    }
+    after_first = len(PIECES) - 1
+    assert totals[Role.PREFILL] == {Latency.TTFT: 1}
+    assert totals[Role.DECODE] == {
+        Latency.TTFT: 1,
+        Latency.TPOT: 2,
+        Latency.FIRST_GAP: 2,
+        Latency.ITL: 2 * after_first,
+    }
+    of_pools = [window for window in bench.windows() if window.pool_id is not None]
+    assert all(not window.counters and not window.gauges for window in of_pools)
+
+
 async def test_requests_are_counted_by_outcome_and_measured(bench: Bench) -> None:
     _, decode = bench.pair()
     await bench.start()
@@ -58,7 +83,8 @@ async def test_requests_are_counted_by_outcome_and_measured(bench: Bench) -> Non
     await bench.chat("x" * 2000)
     decode.missteps["generate"] = Misstep("fail", ErrorCode.ENGINE_FAILED, after=2)
     await bench.chat(SHORT)
-    whole = await settled(bench, 5)
+    await settled(bench, 5)
+    whole = merged([window for window in bench.windows() if window.pool_id is None])
     tokens = 2 * len(PIECES) + 1
     assert whole.counters == {
         Counter.RECEIVED: 5,

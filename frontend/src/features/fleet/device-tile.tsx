@@ -36,6 +36,11 @@ export function DeviceTile({ device, holder }: DeviceTileProps) {
       </div>
       <div className={classes.holder}>
         <Holder device={device} holder={holder} />
+        {device.missing && (
+          <Text size="xs" c="var(--warn)">
+            Its node no longer reports it
+          </Text>
+        )}
       </div>
       <dl className={classes.levels}>
         <Level label="Memory" share={memory} text={memoryText(device)} />

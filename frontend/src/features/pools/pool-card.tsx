@@ -3,6 +3,7 @@ import { IconAlertTriangle } from "@tabler/icons-react";
 import type { PoolView } from "@/generated/contracts";
 import { RoleMark } from "@/components/role-mark";
 import { ROLE_MEANING, ROLE_STAGE, stageColor } from "@/lib/stages";
+import { PoolLatency } from "./pool-latency";
 import classes from "./pools.module.css";
 import { ResizeControl } from "./resize-control";
 import type { Slots } from "./slots";
@@ -44,7 +45,10 @@ export function PoolCard({ pool, slots, deleting, onShowLog }: PoolCardProps) {
         </Group>
       </div>
       <Stack gap="sm">
-        <ResizeControl pool={pool} slots={slots} disabled={deleting} />
+        <div className={classes.controls}>
+          <ResizeControl pool={pool} slots={slots} disabled={deleting} />
+          <PoolLatency pool={pool} />
+        </div>
         {pool.refusals.length > 0 && (
           <Alert color="yellow" icon={<IconAlertTriangle />} title="Not all workers could be placed">
             {pool.refusals.map((refusal) => (
