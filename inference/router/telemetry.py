@@ -1,7 +1,7 @@
 """One-second windows of what clients experienced, per deployment, to the capped stream of windows.
 
 Best effort: serving never waits for it. While Redis is away the windows of the last minutes are kept and sent later.
-A window may arrive twice when Redis takes it and dies before it says so; (source, deployment, second) tells.
+When Redis takes windows and dies before it says so, they are sent again: those seconds then count twice.
 """
 
 from __future__ import annotations
