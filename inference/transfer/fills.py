@@ -146,17 +146,19 @@ class Fills:
 
     def _refuse(self, ticket_id: str, error: TandemError) -> wire.Header:
         fill = self._open.pop(ticket_id, None)
+        self._count(ticket_id, error, fill)
         if fill is not None:
             self._tickets.abort(fill.ticket, error)
-        self._count(ticket_id, error, fill)
         self._refused.add(ticket_id)
         if len(self._refused) > _REFUSALS_PER_CONNECTION:
             raise TandemError(ErrorCode.TRANSFER_FAILED, "too many refusals on one connection")
         return wire.Refused(code=error.code, message=error.message, ticket_id=ticket_id)
 
     def _count(self, ticket_id: str, error: TandemError, fill: _Fill | None) -> None:
-        """fill: None when the ticket was refused before one was open."""
-        self._counters.fail("receiver", error.code)
+        """fill: None when the ticket was refused before one was open. What ended its ticket elsewhere, such as a lease
+        that ran out, was counted there."""
+        if fill is None or fill.ticket.ended is not error:
+            self._counters.fail("receiver", error.code)
         log.warning(
             "kv fill ended",
             request_id=fill.ticket.request_id if fill is not None else None,

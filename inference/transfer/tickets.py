@@ -68,7 +68,8 @@ class HeldTicket:
 class TicketTable:
     """All tickets of one worker. Not thread-safe: used from the event loop only.
 
-    reserve, release: the engine's. limit: most live tickets. clock: monotonic seconds.
+    reserve, release: the engine's. limit: most live tickets. clock: monotonic seconds. on_expired: called once for each
+    lease that ran out, whoever notices.
     """
 
     def __init__(
@@ -79,12 +80,14 @@ class TicketTable:
         lease_s: float,
         limit: int,
         clock: Callable[[], float],
+        on_expired: Callable[[], None] = lambda: None,
     ) -> None:
         self.lease_s = lease_s
         self._reserve = reserve
         self._release = release
         self._limit = limit
         self._clock = clock
+        self._on_expired = on_expired
         self._live: dict[str, HeldTicket] = {}
         self._over: OrderedDict[str, TandemError] = OrderedDict()
 
@@ -186,12 +189,10 @@ class TicketTable:
         for ticket in list(self._live.values()):
             self.abort(ticket, error)
 
-    def expire_due(self) -> int:
-        """End the tickets whose lease ran out; how many they were."""
-        due = [ticket for ticket in self._live.values() if self._due(ticket)]
-        for ticket in due:
+    def expire_due(self) -> None:
+        """End the tickets whose lease ran out."""
+        for ticket in [ticket for ticket in self._live.values() if self._due(ticket)]:
             self._expire(ticket)
-        return len(due)
 
     def _due(self, ticket: HeldTicket) -> bool:
         return ticket.state in LEASED and not ticket.callers and self._clock() >= ticket.expires_at
@@ -201,6 +202,7 @@ class TicketTable:
             ErrorCode.TICKET_EXPIRED, f"the lease of {self.lease_s:g} s of ticket {ticket.ticket_id!r} ran out"
         )
         self._end(ticket, TicketState.EXPIRED, ticket.ended)
+        self._on_expired()
 
     def _end(self, ticket: HeldTicket, state: TicketState, error: TandemError) -> None:
         del self._live[ticket.ticket_id]

@@ -51,6 +51,7 @@ class Worker:
             lease_s=limits.lease_s,
             limit=limits.max_tickets,
             clock=time.monotonic,
+            on_expired=lambda: self._counters.fail("receiver", ErrorCode.TICKET_EXPIRED),
         )
         self.state = WorkerState(spec, engine, limits)
         self.recorder = WindowRecorder(spec, drain=self._drain, load=self.load_now, window_s=limits.window_s)
@@ -155,8 +156,7 @@ class Worker:
     async def _expire_tickets(self) -> None:
         while True:
             await asyncio.sleep(min(1.0, self.tickets.lease_s / 4))
-            for _ in range(self.tickets.expire_due()):
-                self._counters.fail("receiver", ErrorCode.TICKET_EXPIRED)
+            self.tickets.expire_due()
 
 
 def describe(error: Exception) -> str:

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from inference.contracts.errors import TandemError
+from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import Sampling, TextPrompt
 from inference.contracts.reports import Address
 from inference.testing.stub_engine import StubEngine
@@ -134,7 +134,14 @@ async def rig(
 ) -> AsyncIterator[Rig]:
     prefill, decode = StubEngine(prefill_settings), StubEngine(decode_settings)
     sent, received = TransferCounters(), TransferCounters()
-    tickets = TicketTable(reserve=decode.reserve, release=decode.release, lease_s=lease_s, limit=64, clock=clock)
+    tickets = TicketTable(
+        reserve=decode.reserve,
+        release=decode.release,
+        lease_s=lease_s,
+        limit=64,
+        clock=clock,
+        on_expired=lambda: received.fail("receiver", ErrorCode.TICKET_EXPIRED),
+    )
     receiver = TcpReceiver(secret=SECRET, engine=decode, tickets=tickets, counters=received, limits=limits)
     sender = TcpSender(secret=sender_secret, engine=prefill, counters=sent, limits=limits)
     prefill.start()

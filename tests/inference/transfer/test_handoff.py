@@ -241,6 +241,7 @@ async def test_an_expired_ticket_is_refused_at_any_frame():
         await link.send(data, memoryview(payload))
         assert (await refusal(link)).code is ErrorCode.TICKET_EXPIRED
         assert r.free() == (0, 0)
+        assert r.received.failures == {("receiver", ErrorCode.TICKET_EXPIRED): 1}
         for data, payload in rest:  # what was on its way is dropped without another word
             await link.send(data, memoryview(payload))
         other = r.reserve("another prompt")
