@@ -100,6 +100,11 @@ def test_the_overview_shows_live_latencies(page: Page, stack: Stack) -> None:
     expect(page.get_by_test_id("connection").filter(visible=True)).to_have_attribute("data-phase", "live")
     assert Answer(stack, tokens=8).start().is_whole()
     expect(page.get_by_role("img", name=re.compile(r"TTFT: p50 \d"))).to_be_visible(timeout=15_000)
+    assert Answer(stack, tokens=8).start().is_whole()
+    page.get_by_role("link", name="Pools").click()
+    for role, figure in (("prefill", "pool-ttft"), ("decode", "pool-tpot")):
+        row = page.get_by_test_id(f"pool-{role}").get_by_test_id(figure)
+        expect(row).to_contain_text(re.compile(r"\d m?s"), timeout=15_000)
 
 
 def test_the_fleet_shows_this_machine_and_who_holds_its_devices(page: Page, stack: Stack) -> None:

@@ -45,10 +45,8 @@ export function PoolCard({ pool, slots, deleting, onShowLog }: PoolCardProps) {
         </Group>
       </div>
       <Stack gap="sm">
-        <div className={classes.controls}>
-          <ResizeControl pool={pool} slots={slots} disabled={deleting} />
-          <PoolLatency pool={pool} />
-        </div>
+        <ResizeControl pool={pool} slots={slots} disabled={deleting} />
+        <PoolLatency pool={pool} />
         {pool.refusals.length > 0 && (
           <Alert color="yellow" icon={<IconAlertTriangle />} title="Not all workers could be placed">
             {pool.refusals.map((refusal) => (

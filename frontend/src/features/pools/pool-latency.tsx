@@ -16,6 +16,11 @@ const TTFT: Figure = {
   hint: "Time to first token of the requests whose first token was made here, last 10 s",
   of: (frame) => frame.ttft,
 };
+const QUEUE: Figure = {
+  term: "Queue",
+  hint: "How long prompts waited here until they were first computed, last 10 s",
+  of: (frame) => frame.queue,
+};
 const TPOT: Figure = {
   term: "TPOT",
   hint: "Time per output token of the answers written here, last 10 s",
@@ -27,9 +32,9 @@ const ITL: Figure = {
   of: (frame) => frame.itl,
 };
 
-/** What a pool of each role decides. */
+/** What a pool of each role decides; two each, so that pools side by side stay in line. */
 const FIGURES: Record<Role, readonly Figure[]> = {
-  [Role.PREFILL]: [TTFT],
+  [Role.PREFILL]: [TTFT, QUEUE],
   [Role.DECODE]: [TPOT, ITL],
   [Role.UNIFIED]: [TTFT, TPOT],
 };
