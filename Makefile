@@ -30,12 +30,12 @@ console: frontend/dist/index.html
 
 frontend/node_modules/.installed: frontend/package-lock.json | install
 	@echo "== Console packages"
-	@$(NPM) ci --no-audit --no-fund --loglevel error
+	@$(NPM) ci --no-audit --no-fund --no-update-notifier --loglevel error
 	@touch $@
 
 frontend/dist/index.html: frontend/node_modules/.installed $(FRONTEND_SOURCES)
 	@echo "== Console build"
-	@$(NPM) run --silent build
+	@$(NPM) run --silent build -- --logLevel warn
 	@touch $@
 
 $(TEST_MODEL)/config.json: | install

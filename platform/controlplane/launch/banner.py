@@ -21,7 +21,7 @@ Try it:
 
   curl -N {layout.router_url}/v1/chat/completions \\
     -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' \\
-    -d '{{"model": "{model}", "stream": true, "messages": [{question}]}}'
+    -d '{{"model": "{model}", "stream": true, "temperature": 0.2, "messages": [{question}]}}'
 
 Logs are in {layout.logs}. Ctrl-C stops everything; the next `make up` goes on with the same data.
 """
