@@ -12,7 +12,8 @@ class WorkerLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     lease_s: a ticket ends so long after its last renewal. handoff_wait_s: longest that a generate call waits for KV.
     handoff_s: longest from the first token until the receiver's verdict. kv_wait_s: longest that a prefill waits for
-    free blocks. write_s: longest that a caller may take to accept an event. max_tickets, max_prefills: most at once.
+    free blocks. write_s: longest that a caller may take to accept an event. max_tickets: most at once; None for as
+    many as the running batch holds, so that no ticket waits for a place in it. max_prefills: most at once.
     inline_chars: longer prompts are tokenised in a thread. heartbeat_s: an engine loop that did not turn for so long is
     stuck. window_s: length of a telemetry window. failure_linger_s: how long a failed start stays readable before the
     process ends. stop_s: longest that handlers and engine may take to end. max_body_bytes: of a request.
@@ -23,7 +24,7 @@ class WorkerLimits(msgspec.Struct, frozen=True, kw_only=True):
     handoff_s: float = 30.0
     kv_wait_s: float = 10.0
     write_s: float = 60.0
-    max_tickets: int = 512
+    max_tickets: int | None = None
     max_prefills: int = 64
     inline_chars: int = 20_000
     heartbeat_s: float = 60.0

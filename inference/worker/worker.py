@@ -49,7 +49,7 @@ class Worker:
             reserve=engine.reserve,
             release=engine.release,
             lease_s=limits.lease_s,
-            limit=limits.max_tickets,
+            limit=spec.settings.max_running if limits.max_tickets is None else limits.max_tickets,
             clock=time.monotonic,
             on_expired=lambda: self._counters.fail("receiver", ErrorCode.TICKET_EXPIRED),
         )

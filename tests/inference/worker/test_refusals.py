@@ -19,6 +19,7 @@ from inference.contracts.generation import (
     TokenPrompt,
     WorkerError,
 )
+from inference.contracts.specs import EngineSettings
 from inference.contracts.states import PrefillPath, Role
 from inference.testing.fleet import SECRET, stub_fleet
 from inference.testing.stub_settings import StubSettings
@@ -280,6 +281,14 @@ async def test_the_number_of_tickets_is_bounded(client):
         for _ in range(2):
             await client.reserve(http, "hello", GREEDY)
         assert (await refused(client.reserve(http, "hello", GREEDY))).code is ErrorCode.QUEUE_FULL
+
+
+async def test_no_more_tickets_than_places_in_the_batch(client):
+    async with stub_fleet(0, 1, settings=StubSettings(kv_blocks=4096)) as fleet:
+        worker = fleet.decode[0]
+        for _ in range(EngineSettings().max_running):
+            await client.reserve(worker.http, "hello", GREEDY)
+        assert (await refused(client.reserve(worker.http, "hello", GREEDY))).code is ErrorCode.QUEUE_FULL
 
 
 async def test_the_number_of_prefills_is_bounded(client):
