@@ -8,7 +8,7 @@ COPY frontend/ ./
 RUN npm run build
 
 FROM python:3.11-slim-bookworm
-RUN useradd --create-home --uid 1000 tandem && mkdir /data && chown tandem /data
+RUN useradd --create-home --uid 1000 tandem && mkdir /data /models && chown tandem /data /models
 WORKDIR /app
 COPY requirements.txt ./
 RUN pip install --no-cache-dir -r requirements.txt
