@@ -131,7 +131,7 @@ class Track:
         self.ending = None
         self.drain_deadline = None
         self.next_start = None
-        self.reason = "was launched"
+        self.reason = "waiting for its first answer"
 
     def stop(self, reason: str, kill_at: float) -> None:
         """Tell the process to exit; `press` kills it when it has not by `kill_at`."""
@@ -186,7 +186,7 @@ class Track:
 
     def _reason_now(self, phase: WorkerPhase) -> str:
         if phase is WorkerPhase.LOADING and self.health.status is not None:
-            return "loads its model"
+            return "loading the model"
         if phase is not WorkerPhase.READY:
             return self.reason
         return f"has missed {self.health.misses} probes: {self.health.last_miss}" if self.health.misses else ""
