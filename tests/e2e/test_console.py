@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -105,6 +106,21 @@ def test_the_overview_shows_live_latencies(page: Page, stack: Stack) -> None:
     for role, figure in (("prefill", "pool-ttft"), ("decode", "pool-tpot")):
         row = page.get_by_test_id(f"pool-{role}").get_by_test_id(figure)
         expect(row).to_contain_text(re.compile(r"\d m?s"), timeout=15_000)
+
+
+def test_the_console_says_when_it_is_stale_and_catches_up_by_itself(page: Page, stack: Stack) -> None:
+    sign_in(page, stack, "/pools")
+    connection = page.get_by_test_id("connection").filter(visible=True)
+    expect(connection).to_have_attribute("data-phase", "live")
+    (redis,) = stack.find(f"127.0.0.1:{stack.redis_port}")
+    redis.send_signal(signal.SIGSTOP)
+    try:
+        expect(page.get_by_test_id("connection-banner")).to_be_visible(timeout=30_000)
+        expect(connection).not_to_have_attribute("data-phase", "live")
+    finally:
+        redis.send_signal(signal.SIGCONT)
+    expect(connection).to_have_attribute("data-phase", "live", timeout=60_000)
+    expect(page.get_by_test_id("connection-banner")).to_be_hidden()
 
 
 def test_the_fleet_shows_this_machine_and_who_holds_its_devices(page: Page, stack: Stack) -> None:
