@@ -1,11 +1,12 @@
 """Mutual proof of the cluster secret at the start of a connection (challenge and response, HMAC-SHA256).
 
 Each side signs both challenges, so an answer fits one connection only, and under its own name, so that it can't be
-mirrored back.
+mirrored back. A sender that gets no proof says so before it leaves, so that both ends know of the refusal.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import TypeVar
 
 from inference.contracts.auth import new_challenge, sign_challenge, verify_challenge
@@ -31,7 +32,11 @@ async def admit_sender(link: Link, secret: str) -> None:
     challenge = new_challenge()
     both = hello.challenge + challenge
     await link.send(wire.Challenge(answer=sign_challenge(secret, "receiver", both), challenge=challenge))
-    proof = await _expect(link, wire.Proof)
+    try:
+        proof = await _expect(link, wire.Proof)
+    except TandemError as error:
+        # Whatever code an unproven peer names, to us it is one that did not prove itself.
+        raise TandemError(ErrorCode.UNAUTHENTICATED, f"the sender gave no proof: {error.message}") from error
     if not verify_challenge(secret, "sender", both, proof.answer):
         raise TandemError(ErrorCode.UNAUTHENTICATED, "the sender does not know this cluster's secret")
     await link.send(wire.Welcome())
@@ -48,7 +53,11 @@ async def greet_receiver(link: Link, secret: str) -> None:
     reply = await _expect(link, wire.Challenge)
     both = mine + reply.challenge
     if not verify_challenge(secret, "receiver", both, reply.answer):
-        raise TandemError(ErrorCode.UNAUTHENTICATED, "the receiver does not know this cluster's secret")
+        refusal = TandemError(ErrorCode.UNAUTHENTICATED, "the receiver does not know this cluster's secret")
+        with contextlib.suppress(OSError):
+            await link.send(wire.Refused(code=refusal.code, message=refusal.message))
+            await link.drain()
+        raise refusal
     await link.send(wire.Proof(answer=sign_challenge(secret, "sender", both)))
     await _expect(link, wire.Welcome)
 

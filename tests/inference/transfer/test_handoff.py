@@ -226,7 +226,9 @@ async def test_a_ticket_nobody_issued_is_refused():
         ticket = r.reserve()
         assert await refused(r.push(ticket, ticket_id="f" * 32)) is ErrorCode.TICKET_UNKNOWN
         assert r.received.failures == {("receiver", ErrorCode.TICKET_UNKNOWN): 1}
+        assert r.sent.failures == {("sender", ErrorCode.TICKET_UNKNOWN): 1}
         assert ticket.state is TicketState.RESERVED
+        assert r.free()[0] == 0
 
 
 async def test_an_expired_ticket_is_refused_at_any_frame():
@@ -277,6 +279,23 @@ async def test_a_sender_without_the_secret_learns_nothing_and_changes_nothing():
         ticket = r.reserve()
         assert await refused(r.push(ticket)) is ErrorCode.UNAUTHENTICATED
         assert ticket.state is TicketState.RESERVED
+        assert r.free()[0] == 0
+        assert r.sent.failures == {("sender", ErrorCode.UNAUTHENTICATED): 1}
+        async with asyncio.timeout(3):
+            while not r.received.failures:
+                await asyncio.sleep(0.005)
+        assert r.received.failures == {("receiver", ErrorCode.UNAUTHENTICATED): 1}
+
+
+async def test_an_unproven_peer_can_not_have_another_refusal_counted():
+    async with rig() as r:
+        link = await Link.connect(r.target)
+        await link.send(wire.Hello(challenge=b"x" * 32))
+        await link.receive()
+        await link.send(wire.Refused(code=ErrorCode.CHECKSUM_MISMATCH, message="made up"))
+        assert (await refusal(link)).code is ErrorCode.UNAUTHENTICATED
+        assert r.received.failures == {("receiver", ErrorCode.UNAUTHENTICATED): 1}
+        link.close()
 
 
 async def test_a_peer_that_can_not_prove_the_secret_is_refused():

@@ -80,6 +80,41 @@ async def test_damaged_kv_never_becomes_an_answer(client):
         assert next(line for line in metrics.splitlines() if "checksum_mismatch" in line).endswith(" 4.0")
 
 
+async def test_a_prefill_worker_without_the_secret_hands_nothing_over_and_nothing_stays_held(client):
+    """Prefill's blocks come back at once; a stranger must not end a ticket, so decode's come back with its lease."""
+    async with stub_fleet(0, 1, limits=QUICK) as fleet, stub_fleet(1, 0, limits=QUICK, secret="another") as strangers:
+        decode, stranger = fleet.decode[0], strangers.prefill[0]
+        ticket = await client.reserve(decode.http, LONG, GREEDY)
+        async with WorkerClient("another") as outside:
+            said = failure(await collect(outside.prefill(stranger.http, ticket, GREEDY)))
+            assert said.code == ErrorCode.UNAUTHENTICATED
+            assert 'cause="unauthenticated",' in await outside.metrics(stranger.http)
+        await strangers.settled()
+        assert decode.load.kv_bytes_received == 0
+        async with asyncio.timeout(3):
+            while 'cause="unauthenticated",' not in await client.metrics(decode.http):
+                await asyncio.sleep(0.01)
+        await fleet.settled()
+        with pytest.raises(TandemError) as late:
+            await collect(client.generate(decode.http, ticket, PrefillPath.HANDOFF))
+        assert late.value.code is ErrorCode.TICKET_EXPIRED
+
+
+async def test_kv_for_a_ticket_nobody_issued_is_refused_and_nothing_stays_held(client):
+    async with stub_fleet(limits=QUICK) as fleet:
+        prefill, decode = fleet.prefill[0], fleet.decode[0]
+        ticket = await client.reserve(decode.http, LONG, GREEDY)
+        unknown = msgspec.structs.replace(ticket, ticket_id="f" * 32)
+        said = failure(await collect(client.prefill(prefill.http, unknown, GREEDY)))
+        assert said.code == ErrorCode.TICKET_UNKNOWN
+        for worker in (prefill, decode):
+            assert 'cause="ticket_unknown",' in await client.metrics(worker.http)
+        await fleet.settled(workers=[prefill])
+        assert decode.load.kv_bytes_received == 0
+        await client.release(decode.http, ticket.ticket_id)
+        await fleet.settled()
+
+
 async def test_half_the_blocks_are_not_an_answer(client):
     """F01: the connection is cut in the middle."""
     async with stub_fleet(limits=QUICK) as fleet, TamperedLink(fleet.decode[0].route.transfer, cut_at=6000) as link:
