@@ -37,7 +37,8 @@ class Router:
         self.seen.append((dict(request.headers), await request.read()))
         try:
             return await self.answer(request)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, ConnectionResetError):
+            # Which of the two depends on where the handler stood: waiting, or in the middle of a write.
             self.hung_up.set()
             raise
 
