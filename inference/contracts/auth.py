@@ -45,9 +45,28 @@ def verify_challenge(cluster_secret: str, side: str, challenge: bytes, answer: b
     return hmac.compare_digest(sign_challenge(cluster_secret, side, challenge), answer)
 
 
+def sign_message(node_key: str, purpose: str, message: str) -> str:
+    """Authentication code (HMAC-SHA256, hex) of a message between one node and the control plane.
+
+    purpose: the task it belongs to, so that a message can't be replayed as another kind. Order within a kind is kept by
+    generations and sequence numbers inside the message itself.
+    """
+    return hmac.new(node_key.encode(), f"{purpose}:{message}".encode(), hashlib.sha256).hexdigest()
+
+
+def verify_message(node_key: str, purpose: str, message: str, code: str) -> bool:
+    """Whether `code` is that of `message`, compared in constant time."""
+    return hmac.compare_digest(sign_message(node_key, purpose, message).encode(), _bytes(code))
+
+
 def new_serving_key() -> str:
     """A serving key as shown once to its owner: "sk-tandem-" and 43 characters from 32 random bytes."""
     return f"sk-tandem-{secrets.token_urlsafe(32)}"
+
+
+def new_management_token() -> str:
+    """A token for the management API as shown once to its owner: "tdm-" and 43 characters from 32 random bytes."""
+    return f"tdm-{secrets.token_urlsafe(32)}"
 
 
 def key_digest(key: str) -> str:

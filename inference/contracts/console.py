@@ -12,17 +12,24 @@ import msgspec
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import (
     DeviceKind,
+    FetchState,
+    NodeDesired,
     NodePhase,
     OperationKind,
     OperationState,
     Role,
+    StepState,
     WorkerDesired,
     WorkerPhase,
 )
 
 
 class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
-    """`worker_id`: who holds it. missing: its node no longer reports it; shown while somebody holds it."""
+    """`worker_id`: who holds it. missing: its node no longer reports it; shown while somebody holds it.
+
+    id: the row, for changing it. reserved_for: name of the only deployment that may have it. fault: why its node says
+    that it is not to be used. The measured fields are those of `DeviceReport`.
+    """
 
     device_id: str
     kind: DeviceKind
@@ -36,9 +43,48 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     cores: tuple[int, ...]
     worker_id: str | None
     missing: bool = False
+    id: int = 0
+    labels: tuple[str, ...] = ()
+    maintenance: bool = False
+    reserved_for: str = ""
+    memory_bandwidth_use: float | None = None
+    power_limit_w: float | None = None
+    parent: str | None = None
+    nvlink_peers: tuple[str, ...] = ()
+    pcie_gen: int | None = None
+    pcie_width: int | None = None
+    ecc_uncorrected: int | None = None
+    xid: int | None = None
+    fault: str = ""
+
+
+class WeightsView(msgspec.Struct, frozen=True, kw_only=True):
+    """Weights of one model on one node."""
+
+    node_id: str
+    node_name: str
+    model: str
+    state: FetchState
+    size_bytes: int | None
+    fetched_bytes: int | None
+    reason: str
+
+
+class LinkView(msgspec.Struct, frozen=True, kw_only=True):
+    """The network from one node to another as last measured; None is not measured."""
+
+    source: str
+    target: str
+    bytes_per_s: float | None
+    latency_s: float | None
+    measured_at: str | None
+    error: str
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """clock_offset_s: the node's clock minus ours when its last report arrived, travel time included (F14).
+    labels: "key=value" or "key", for placement. cordon_reason: why it is not active, in the operator's words."""
+
     id: str
     name: str
     hostname: str
@@ -53,10 +99,21 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     joined_at: str
     last_report_at: str | None
     devices: tuple[DeviceView, ...]
+    desired: NodeDesired = NodeDesired.ACTIVE
+    cordon_reason: str = ""
+    labels: tuple[str, ...] = ()
+    clock_offset_s: float | None = None
+    driver: str = ""
+    interfaces: tuple[str, ...] = ()
+    engines: dict[str, str] = {}
+    disk_free: int | None = None
+    disk_total: int | None = None
+    workers: int = 0
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
-    """fingerprint_conflict: why its fingerprint keeps it from pairing (F06)."""
+    """role: of its pool. observed_role: what its process is now; another one while it is being flipped.
+    revision: of the deployment, that it was started with."""
 
     id: str
     name: str
@@ -80,6 +137,8 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     log_tail: tuple[str, ...]
     created_at: str
     phase_since: str
+    revision: int = 1
+    observed_role: Role | None = None
 
 
 class PoolView(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,9 +154,45 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True):
     max_replicas: int
     refusals: tuple[str, ...]
     workers: tuple[WorkerView, ...]
+    labels: tuple[str, ...] = ()
+    tensor_parallel: int = 1
+    strategy: str = "spread"
+
+
+class RevisionView(msgspec.Struct, frozen=True, kw_only=True):
+    """One model and set of settings that the deployment runs or ran."""
+
+    number: int
+    model: str
+    settings: EngineSettings
+    note: str
+    created_by: str
+    created_at: str
+
+
+class RolloutView(msgspec.Struct, frozen=True, kw_only=True):
+    """A roll-out under way: from the revision that serves (stable) to the candidate.
+
+    share: of the workers that shall run the candidate now, 0..1. ready: candidate workers that are ready.
+    error_rate, slo_miss_rate: of requests answered by the candidate since it began; None while there were none.
+    """
+
+    operation_id: str
+    stable: int
+    candidate: int
+    share: float
+    wanted: int
+    ready: int
+    total: int
+    requests: int
+    error_rate: float | None
+    slo_miss_rate: float | None
 
 
 class DeploymentView(msgspec.Struct, frozen=True, kw_only=True):
+    """revision: number of the one that serves (stable). can_flip: whether its engine switches roles with its weights
+    loaded; where it can't, a flip is a warm restart."""
+
     name: str
     model: str
     serving: bool
@@ -107,15 +202,66 @@ class DeploymentView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     deleting: bool
     pools: tuple[PoolView, ...]
+    revision: int = 1
+    revisions: tuple[RevisionView, ...] = ()
+    rollout: RolloutView | None = None
+    can_flip: bool = True
+    slo_ttft_s: float | None = None
+    slo_tpot_s: float | None = None
 
 
 class OperationStepView(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that an operation did or does. cause: why it was done, or why it failed."""
+
     at: str
     text: str
+    state: StepState = StepState.DONE
+    finished_at: str | None = None
+    cause: str = ""
+
+
+class PreviewMoment(msgspec.Struct, frozen=True, kw_only=True):
+    """One moment of a preview, in order. text: what happens then. devices: how many are in use by what is changed.
+    prefill, decode, unified: workers that take requests at that moment."""
+
+    text: str
+    devices: int
+    prefill: int
+    decode: int
+    unified: int = 0
+
+
+class OperationPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operation will do, worked out from the fleet as it is when asked.
+
+    start, stop, flip: in words, one worker each ("decode-3 on node-2 gpu-1"). moments: the course of it.
+    devices_max: most devices used at any moment. budget: devices it may use. warnings: what people should know first
+    ("nothing serves between these two moments"). refusals: why part of it can't be done now.
+    """
+
+    start: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()
+    flip: tuple[str, ...] = ()
+    moments: tuple[PreviewMoment, ...] = ()
+    devices_max: int = 0
+    budget: int = 0
+    warnings: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+
+
+class OperationTargetView(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that an operation works on. kind: "deployment", "pool", "node", "worker" or "model". href: where the
+    console shows it."""
+
+    kind: str
+    id: str
+    name: str
+    href: str = ""
 
 
 class OperationView(msgspec.Struct, frozen=True, kw_only=True):
-    """progress: 0..1. before, after: what changes, in words ("2 replicas")."""
+    """progress: 0..1. before, after: what changes, in words ("2 replicas"). queued_behind: ids of operations that it
+    waits for. retry_of: the operation that this one tries again. cancellable, retryable: what can be done now."""
 
     id: str
     kind: OperationKind
@@ -131,6 +277,13 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str
     finished_at: str | None
     steps: tuple[OperationStepView, ...]
+    targets: tuple[OperationTargetView, ...] = ()
+    preview: OperationPreview | None = None
+    requested_at: str = ""
+    queued_behind: tuple[str, ...] = ()
+    retry_of: str | None = None
+    cancellable: bool = False
+    retryable: bool = False
 
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 # Celery
 CONTROL_QUEUE = "control"
 TASK_APPLY_NODE_SPEC = "agent.apply_node_spec"
+TASK_SEND_LOG = "agent.send_log"
 TASK_RECORD_NODE_REPORT = "control.record_node_report"
 TASK_RECONCILE_POOL = "control.reconcile_pool"
 TASK_SWEEP = "control.sweep"
@@ -19,6 +20,14 @@ def node_queue(node_id: str) -> str:
 ROUTING_TABLE_KEY = "tandem:routing"
 ROUTING_TABLE_CHANNEL = "tandem:routing:changed"
 KEY_TABLE_KEY = "tandem:keys"
+#: Hash: key id -> unix second of its last use, written by routers every few seconds.
+KEY_USE_KEY = "tandem:keys:used"
+
+
+def log_reply_key(request_id: str) -> str:
+    """The list under which an agent puts the log lines that `request_id` asked for; it expires by itself."""
+    return f"tandem:log:{request_id}"
+
 
 # Redis streams, all capped
 WINDOW_STREAM = "tandem:windows"
@@ -39,6 +48,7 @@ WORKER_TICKETS = "/worker/tickets"
 WORKER_STATUS = "/worker/status"
 WORKER_DRAIN = "/worker/drain"
 WORKER_UNDRAIN = "/worker/undrain"
+WORKER_ROLE = "/worker/role"
 WORKER_WINDOWS = "/worker/windows"
 HEALTH_LIVE = "/health/live"
 HEALTH_READY = "/health/ready"

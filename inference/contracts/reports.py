@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from inference.contracts.states import DeviceKind, Role, WorkerPhase
+from inference.contracts.states import DeviceKind, FetchState, Role, WorkerPhase
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +18,10 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
     """One device as its node sees it. None means "not known", never zero.
 
     cores: the processor cores of a CPU slot. memory_total, memory_used: bytes. utilization: 0..1. power_w: watts.
+    memory_bandwidth_use: 0..1, share of time in which device memory was read or written.
+    parent: device_id of the GPU that this MIG instance is a part of. pci: bus id. nvlink_peers: device_ids reached by
+    NVLink. pcie_gen, pcie_width: of the link as it is now. ecc_uncorrected: since the driver was loaded. xid: the last
+    XID error code seen since the agent started. fault: why the device is not to be used; empty is healthy.
     """
 
     device_id: str
@@ -30,6 +34,41 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
     temperature_c: float | None = None
     power_w: float | None = None
     cores: tuple[int, ...] = ()
+    memory_bandwidth_use: float | None = None
+    power_limit_w: float | None = None
+    parent: str | None = None
+    pci: str | None = None
+    nvlink_peers: tuple[str, ...] = ()
+    pcie_gen: int | None = None
+    pcie_width: int | None = None
+    ecc_uncorrected: int | None = None
+    xid: int | None = None
+    fault: str = ""
+
+
+class WeightsReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Weights of one model on this node. size_bytes, fetched_bytes: None while not known. reason: why FAILED."""
+
+    path: str
+    revision: str
+    state: FetchState
+    size_bytes: int | None = None
+    fetched_bytes: int | None = None
+    reason: str = ""
+
+
+class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one measurement of `LinkSpec` stands on this node.
+
+    address: where the receiving side listens. bytes_per_s, latency_s: the sending side's result; latency is the median
+    of small round trips. error: why it ended without a result. Nothing given: it is still going on.
+    """
+
+    measurement_id: str
+    address: Address | None = None
+    bytes_per_s: float | None = None
+    latency_s: float | None = None
+    error: str = ""
 
 
 class WorkerLoad(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +96,9 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     attempts: starts of this incarnation so far. next_start_s: seconds until the next start (BACKOFF only).
     drain_left_s: seconds until a drain becomes a stop. reason: one sentence on why it is in this phase.
     log_tail: last lines of the process's log. progress: 0..1 while loading, when known.
+    role: what the process is now, which during a switch is not yet what its spec says.
+    refused_role: the role that it could not be switched to; it serves on in `role`, and `reason` says why.
+    revision: of the spec that its process was started from.
     """
 
     worker_id: str
@@ -75,6 +117,8 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     log_tail: tuple[str, ...] = ()
     load: WorkerLoad | None = None
+    refused_role: Role | None = None
+    revision: int = 1
 
 
 class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +126,9 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
 
     boot_id: changes with each start of the agent; sequence: grows within one boot_id. Together they order reports
     without any clock. observed_generation: the newest NodeSpec applied.
+    clock: unix seconds by the node's own clock as the report was made; shown as an offset, never used to decide.
+    driver: of the GPUs. interfaces: network interfaces as "name address". engines: name -> version of those installed.
+    disk_free: bytes where the agent keeps its data and fetched weights.
     """
 
     node_id: str
@@ -96,6 +143,14 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     cpu_cores: int
     memory_total: int
     memory_used: int
+    clock: float | None = None
+    driver: str = ""
+    interfaces: tuple[str, ...] = ()
+    engines: dict[str, str] = {}
+    disk_free: int | None = None
+    disk_total: int | None = None
+    weights: tuple[WeightsReport, ...] = ()
+    links: tuple[LinkReport, ...] = ()
 
 
 class NodeHello(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,13 +163,21 @@ class NodeHello(msgspec.Struct, frozen=True, kw_only=True):
     cpu_cores: int
     memory_total: int
     name: str | None = None
+    driver: str = ""
+    interfaces: tuple[str, ...] = ()
+    engines: dict[str, str] = {}
 
 
 class NodeWelcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What the control plane answers to a hello: everything the agent needs from then on."""
+    """What the control plane answers to a hello: everything the agent needs from then on.
+
+    redis_url: with credentials that reach this node's own queue and what all nodes share, and nothing else.
+    node_key: key of the message authentication between this node and the control plane (hex); known to these two only.
+    """
 
     node_id: str
     name: str
     redis_url: str
     cluster_secret: str
     report_interval_s: float
+    node_key: str = ""

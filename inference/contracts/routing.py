@@ -20,6 +20,7 @@ class WorkerRoute(msgspec.Struct, frozen=True, kw_only=True):
     transfer: Address | None
     fingerprint: str
     kv_blocks_total: int | None = None
+    revision: int = 1
 
 
 class DeploymentRoute(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,12 +52,15 @@ class ServingKeyEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One serving key. digest: SHA-256 of the key in hex (keys are 256-bit random, so no salt is needed).
 
     expires_at: unix seconds; None never expires. models: names it may call; empty means all.
+    requests_per_minute, max_concurrent: None is no limit. A rejected request uses up neither.
     """
 
     key_id: str
     digest: str
     expires_at: float | None = None
     models: tuple[str, ...] = ()
+    requests_per_minute: int | None = None
+    max_concurrent: int | None = None
 
 
 class KeyTable(msgspec.Struct, frozen=True, kw_only=True):

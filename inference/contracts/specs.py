@@ -50,6 +50,10 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     model_name: the name that clients use.
     restart: counts operator retries; a raised number clears back-off and the failed state.
     drain_deadline_s: seconds a drain may take before it turns into a stop.
+    role: a changed role under the same incarnation means "drain, then switch the running process" where the engine can
+    do that with its weights loaded, and "replace the process" where it can't.
+    revision: number of the deployment's revision (model and settings) that this worker runs.
+    model_revision: of a hub id; empty takes the hub's default.
     """
 
     worker_id: str
@@ -65,6 +69,36 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     settings: EngineSettings = EngineSettings()
     restart: int = 0
     drain_deadline_s: float = 300.0
+    revision: int = 1
+    model_revision: str = ""
+
+
+class WeightsSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Weights that a node shall have, before or without a worker that needs them.
+
+    path, revision: as in `WorkerSpec.model_path` and `model_revision`. attempt: raised to have a failed fetch tried
+    again.
+    """
+
+    path: str
+    revision: str = ""
+    attempt: int = 0
+
+
+class LinkSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One measurement of the network between two nodes, made with the real transfer code.
+
+    measurement_id: names it in both nodes' specs and reports. listen: this node receives and reports its `address`.
+    peer: where the other node listens (its report, never a client, said so); None until that is known.
+    size_bytes: how much is sent. deadline_s: the node gives up after this many seconds of its own clock.
+    """
+
+    measurement_id: str
+    listen: bool
+    peer_host: str = ""
+    peer_port: int | None = None
+    size_bytes: int = 64 * 1024 * 1024
+    deadline_s: float = 30.0
 
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,3 +107,5 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     node_id: str
     generation: int
     workers: tuple[WorkerSpec, ...]
+    weights: tuple[WeightsSpec, ...] = ()
+    links: tuple[LinkSpec, ...] = ()

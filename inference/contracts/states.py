@@ -41,8 +41,9 @@ class WorkerPhase(StrEnum):
     """What a worker is seen to be. Written from node reports only, except where marked.
 
         ASSIGNED ──> STARTING ──> LOADING ──> READY ──> DRAINING ──> STOPPING ──> STOPPED
-                        ^  │         │          │           │            ^
-                        │  └────┬────┴──────────┴───────────┘            │
+                        ^  │         │        ^ │           │            ^
+                        │  │         │        │ └─SWITCHING─┤            │
+                        │  └────┬────┴────────┴─────────────┘            │
                         │       v (process died)                         │ (desired = stop, from any phase)
                         └── BACKOFF ──> FAILED                           │
                                         (attempts used up, or an error that a restart cannot mend)
@@ -52,6 +53,7 @@ class WorkerPhase(StrEnum):
     LOADING: the process answers and loads weights (agent).
     READY: weights are loaded and a token was generated (agent).
     DRAINING: takes no new requests; finishes what it has (agent).
+    SWITCHING: has finished, changes its role with its weights loaded, and makes a token to prove it (agent).
     STOPPING: told to exit (agent).   STOPPED: gone (agent).
     BACKOFF: died; is started again at a known time (agent).
     FAILED: is not started again until an operator asks (agent).
@@ -63,6 +65,7 @@ class WorkerPhase(StrEnum):
     LOADING = "loading"
     READY = "ready"
     DRAINING = "draining"
+    SWITCHING = "switching"
     STOPPING = "stopping"
     STOPPED = "stopped"
     BACKOFF = "backoff"
@@ -76,6 +79,7 @@ _LIVE = frozenset(
         WorkerPhase.LOADING,
         WorkerPhase.READY,
         WorkerPhase.DRAINING,
+        WorkerPhase.SWITCHING,
         WorkerPhase.STOPPING,
     }
 )
@@ -96,8 +100,12 @@ WORKER_MOVES: dict[WorkerPhase, frozenset[WorkerPhase]] = {
     WorkerPhase.ASSIGNED: frozenset({WorkerPhase.STARTING, WorkerPhase.STOPPING}) | _DIED,
     WorkerPhase.STARTING: frozenset({WorkerPhase.LOADING, WorkerPhase.READY, WorkerPhase.STOPPING}) | _DIED,
     WorkerPhase.LOADING: frozenset({WorkerPhase.READY, WorkerPhase.STOPPING}) | _DIED,
-    WorkerPhase.READY: frozenset({WorkerPhase.LOADING, WorkerPhase.DRAINING, WorkerPhase.STOPPING}) | _DIED,
-    WorkerPhase.DRAINING: frozenset({WorkerPhase.READY, WorkerPhase.STOPPING}) | _DIED,
+    WorkerPhase.READY: frozenset(
+        {WorkerPhase.LOADING, WorkerPhase.DRAINING, WorkerPhase.SWITCHING, WorkerPhase.STOPPING}
+    )
+    | _DIED,
+    WorkerPhase.DRAINING: frozenset({WorkerPhase.READY, WorkerPhase.SWITCHING, WorkerPhase.STOPPING}) | _DIED,
+    WorkerPhase.SWITCHING: frozenset({WorkerPhase.READY, WorkerPhase.STOPPING}) | _DIED,
     WorkerPhase.STOPPING: frozenset({WorkerPhase.STOPPED, WorkerPhase.FAILED}),
     WorkerPhase.STOPPED: frozenset({WorkerPhase.STARTING}),
     WorkerPhase.BACKOFF: frozenset({WorkerPhase.STARTING, WorkerPhase.FAILED, WorkerPhase.STOPPED}),
@@ -126,6 +134,23 @@ class NodePhase(StrEnum):
     LOST = "lost"
 
 
+class NodeDesired(StrEnum):
+    """What the control plane wants of a node. Written by fleet services only.
+
+        ACTIVE <──> CORDONED <──> DRAINING ──> RETIRED
+           ^──────────────────────────┘            (from any state; final)
+
+    ACTIVE: may be given workers. CORDONED: keeps what it runs and is given nothing new.
+    DRAINING: its workers are moved elsewhere or drained; when none is left it is as good as cordoned.
+    RETIRED: no longer ours. Its workers count as gone, its credentials are void, its devices are never given out again.
+    """
+
+    ACTIVE = "active"
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+    RETIRED = "retired"
+
+
 class DeviceKind(StrEnum):
     """GPU: seen through NVML. CPU: a slot of processor cores and memory on a node without a GPU."""
 
@@ -138,21 +163,78 @@ class OperationKind(StrEnum):
 
     DEPLOY = "deploy"
     RESIZE = "resize"
+    REBALANCE = "rebalance"
+    FLIP = "flip"
+    ROLL_OUT = "roll_out"
+    ROLL_BACK = "roll_back"
+    RESTART_WORKER = "restart_worker"
     DELETE = "delete"
+    DRAIN_NODE = "drain_node"
+    CORDON_NODE = "cordon_node"
+    UNCORDON_NODE = "uncordon_node"
+    RETIRE_NODE = "retire_node"
+    MEASURE_NETWORK = "measure_network"
+    FETCH_WEIGHTS = "fetch_weights"
 
 
 class OperationState(StrEnum):
     """Where an operator's intent stands. Written by the operations services.
 
-        RUNNING ──> SUCCEEDED | FAILED | SUPERSEDED
+        QUEUED ──> RUNNING ──> SUCCEEDED | FAILED | SUPERSEDED | CANCELLED
+          └──> CANCELLED | FAILED
 
-    SUPERSEDED: a later operation on the same target took over before this one was done.
+    QUEUED: waits, because its caller asked for that, until the operations it conflicts with have ended.
+    FAILED: also a roll-out that was rolled back by itself. SUPERSEDED: a later operation of the same kind took over.
+    CANCELLED: a person took it back; what was wanted before is wanted again.
     """
 
+    QUEUED = "queued"
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     SUPERSEDED = "superseded"
+    CANCELLED = "cancelled"
+
+
+#: States of an operation that may still do something.
+OPERATION_OPEN = frozenset({OperationState.QUEUED, OperationState.RUNNING})
+
+
+class StepState(StrEnum):
+    """One step of an operation.
+
+    RUNNING ──> DONE | FAILED | SKIPPED   (SKIPPED: it was not needed any more, or its operation ended first)
+    """
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class UserRole(StrEnum):
+    """What a person or a management token may do. Each may do all that the ones before it may.
+
+    VIEWER: look at everything but secrets. OPERATOR: change what runs. ADMIN: also people, tokens and audit.
+    """
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+class FetchState(StrEnum):
+    """Weights of one model on one node, as the node sees them.
+
+    WANTED ──> FETCHING ──> PRESENT        ABSENT: not there and not wanted
+                  └──> FAILED ──> FETCHING (asked again)
+    """
+
+    ABSENT = "absent"
+    WANTED = "wanted"
+    FETCHING = "fetching"
+    PRESENT = "present"
+    FAILED = "failed"
 
 
 class FinishReason(StrEnum):

@@ -71,6 +71,8 @@ class Window(msgspec.Struct, kw_only=True):
     source: process that measured ("router:<id>", "worker:<worker id>"). deployment: name. pool_id and role: the pool
     for a worker's window; None for a router's of whole requests. A router also gives each pool the latencies that it
     decides: TTFT to the pool that made the first token; TPOT, ITL and first gap to the pool that wrote the rest.
+    revision: set (with pool_id None) in a router's further window of whole requests answered by one revision of the
+    deployment; such a window is never added to the one of the whole deployment.
     """
 
     second: int
@@ -78,6 +80,7 @@ class Window(msgspec.Struct, kw_only=True):
     deployment: str
     pool_id: str | None = None
     role: Role | None = None
+    revision: int | None = None
     latencies: dict[Latency, Histogram] = msgspec.field(default_factory=dict)
     counters: dict[Counter, int] = msgspec.field(default_factory=dict)
     gauges: dict[Gauge, float] = msgspec.field(default_factory=dict)

@@ -67,8 +67,9 @@ export type WorkerDesired = (typeof WorkerDesired)[keyof typeof WorkerDesired];
  * What a worker is seen to be. Written from node reports only, except where marked.
  *
  *     ASSIGNED ──> STARTING ──> LOADING ──> READY ──> DRAINING ──> STOPPING ──> STOPPED
- *                     ^  │         │          │           │            ^
- *                     │  └────┬────┴──────────┴───────────┘            │
+ *                     ^  │         │        ^ │           │            ^
+ *                     │  │         │        │ └─SWITCHING─┤            │
+ *                     │  └────┬────┴────────┴─────────────┘            │
  *                     │       v (process died)                         │ (desired = stop, from any phase)
  *                     └── BACKOFF ──> FAILED                           │
  *                                     (attempts used up, or an error that a restart cannot mend)
@@ -78,6 +79,7 @@ export type WorkerDesired = (typeof WorkerDesired)[keyof typeof WorkerDesired];
  * LOADING: the process answers and loads weights (agent).
  * READY: weights are loaded and a token was generated (agent).
  * DRAINING: takes no new requests; finishes what it has (agent).
+ * SWITCHING: has finished, changes its role with its weights loaded, and makes a token to prove it (agent).
  * STOPPING: told to exit (agent).   STOPPED: gone (agent).
  * BACKOFF: died; is started again at a known time (agent).
  * FAILED: is not started again until an operator asks (agent).
@@ -89,6 +91,7 @@ export const WorkerPhase = {
   LOADING: "loading",
   READY: "ready",
   DRAINING: "draining",
+  SWITCHING: "switching",
   STOPPING: "stopping",
   STOPPED: "stopped",
   BACKOFF: "backoff",
@@ -120,28 +123,75 @@ export const DeviceKind = {
 } as const;
 export type DeviceKind = (typeof DeviceKind)[keyof typeof DeviceKind];
 
+/**
+ * What the control plane wants of a node. Written by fleet services only.
+ *
+ *     ACTIVE <──> CORDONED <──> DRAINING ──> RETIRED
+ *        ^──────────────────────────┘            (from any state; final)
+ *
+ * ACTIVE: may be given workers. CORDONED: keeps what it runs and is given nothing new.
+ * DRAINING: its workers are moved elsewhere or drained; when none is left it is as good as cordoned.
+ * RETIRED: no longer ours. Its workers count as gone, its credentials are void, its devices are never given out again.
+ */
+export const NodeDesired = {
+  ACTIVE: "active",
+  CORDONED: "cordoned",
+  DRAINING: "draining",
+  RETIRED: "retired",
+} as const;
+export type NodeDesired = (typeof NodeDesired)[keyof typeof NodeDesired];
+
 /** What an operator asked for. */
 export const OperationKind = {
   DEPLOY: "deploy",
   RESIZE: "resize",
+  REBALANCE: "rebalance",
+  FLIP: "flip",
+  ROLL_OUT: "roll_out",
+  ROLL_BACK: "roll_back",
+  RESTART_WORKER: "restart_worker",
   DELETE: "delete",
+  DRAIN_NODE: "drain_node",
+  CORDON_NODE: "cordon_node",
+  UNCORDON_NODE: "uncordon_node",
+  RETIRE_NODE: "retire_node",
+  MEASURE_NETWORK: "measure_network",
+  FETCH_WEIGHTS: "fetch_weights",
 } as const;
 export type OperationKind = (typeof OperationKind)[keyof typeof OperationKind];
 
 /**
  * Where an operator's intent stands. Written by the operations services.
  *
- *     RUNNING ──> SUCCEEDED | FAILED | SUPERSEDED
+ *     QUEUED ──> RUNNING ──> SUCCEEDED | FAILED | SUPERSEDED | CANCELLED
+ *       └──> CANCELLED | FAILED
  *
- * SUPERSEDED: a later operation on the same target took over before this one was done.
+ * QUEUED: waits, because its caller asked for that, until the operations it conflicts with have ended.
+ * FAILED: also a roll-out that was rolled back by itself. SUPERSEDED: a later operation of the same kind took over.
+ * CANCELLED: a person took it back; what was wanted before is wanted again.
  */
 export const OperationState = {
+  QUEUED: "queued",
   RUNNING: "running",
   SUCCEEDED: "succeeded",
   FAILED: "failed",
   SUPERSEDED: "superseded",
+  CANCELLED: "cancelled",
 } as const;
 export type OperationState = (typeof OperationState)[keyof typeof OperationState];
+
+/**
+ * One step of an operation.
+ *
+ * RUNNING ──> DONE | FAILED | SKIPPED   (SKIPPED: it was not needed any more, or its operation ended first)
+ */
+export const StepState = {
+  RUNNING: "running",
+  DONE: "done",
+  FAILED: "failed",
+  SKIPPED: "skipped",
+} as const;
+export type StepState = (typeof StepState)[keyof typeof StepState];
 
 /**
  * One closed request as the router saw it. Durations in seconds.
@@ -193,6 +243,10 @@ export interface Snapshot {
   readonly frames: readonly TelemetryFrame[];
 }
 
+/**
+ * revision: number of the one that serves (stable). can_flip: whether its engine switches roles with its weights
+ * loaded; where it can't, a flip is a warm restart.
+ */
 export interface DeploymentView {
   readonly name: string;
   readonly model: string;
@@ -203,6 +257,12 @@ export interface DeploymentView {
   readonly created_at: string;
   readonly deleting: boolean;
   readonly pools: readonly PoolView[];
+  readonly revision: number;
+  readonly revisions: readonly RevisionView[];
+  readonly rollout: RolloutView | null;
+  readonly can_flip: boolean;
+  readonly slo_ttft_s: number | null;
+  readonly slo_tpot_s: number | null;
 }
 
 /**
@@ -238,9 +298,15 @@ export interface PoolView {
   readonly max_replicas: number;
   readonly refusals: readonly string[];
   readonly workers: readonly WorkerView[];
+  readonly labels: readonly string[];
+  readonly tensor_parallel: number;
+  readonly strategy: string;
 }
 
-/** fingerprint_conflict: why its fingerprint keeps it from pairing (F06). */
+/**
+ * role: of its pool. observed_role: what its process is now; another one while it is being flipped.
+ * revision: of the deployment, that it was started with.
+ */
 export interface WorkerView {
   readonly id: string;
   readonly name: string;
@@ -264,8 +330,43 @@ export interface WorkerView {
   readonly log_tail: readonly string[];
   readonly created_at: string;
   readonly phase_since: string;
+  readonly revision: number;
+  readonly observed_role: Role | null;
 }
 
+/** One model and set of settings that the deployment runs or ran. */
+export interface RevisionView {
+  readonly number: number;
+  readonly model: string;
+  readonly settings: EngineSettings;
+  readonly note: string;
+  readonly created_by: string;
+  readonly created_at: string;
+}
+
+/**
+ * A roll-out under way: from the revision that serves (stable) to the candidate.
+ *
+ * share: of the workers that shall run the candidate now, 0..1. ready: candidate workers that are ready.
+ * error_rate, slo_miss_rate: of requests answered by the candidate since it began; None while there were none.
+ */
+export interface RolloutView {
+  readonly operation_id: string;
+  readonly stable: number;
+  readonly candidate: number;
+  readonly share: number;
+  readonly wanted: number;
+  readonly ready: number;
+  readonly total: number;
+  readonly requests: number;
+  readonly error_rate: number | null;
+  readonly slo_miss_rate: number | null;
+}
+
+/**
+ * clock_offset_s: the node's clock minus ours when its last report arrived, travel time included (F14).
+ * labels: "key=value" or "key", for placement. cordon_reason: why it is not active, in the operator's words.
+ */
 export interface NodeView {
   readonly id: string;
   readonly name: string;
@@ -281,9 +382,24 @@ export interface NodeView {
   readonly joined_at: string;
   readonly last_report_at: string | null;
   readonly devices: readonly DeviceView[];
+  readonly desired: NodeDesired;
+  readonly cordon_reason: string;
+  readonly labels: readonly string[];
+  readonly clock_offset_s: number | null;
+  readonly driver: string;
+  readonly interfaces: readonly string[];
+  readonly engines: Readonly<Record<string, string>>;
+  readonly disk_free: number | null;
+  readonly disk_total: number | null;
+  readonly workers: number;
 }
 
-/** `worker_id`: who holds it. missing: its node no longer reports it; shown while somebody holds it. */
+/**
+ * `worker_id`: who holds it. missing: its node no longer reports it; shown while somebody holds it.
+ *
+ * id: the row, for changing it. reserved_for: name of the only deployment that may have it. fault: why its node says
+ * that it is not to be used. The measured fields are those of `DeviceReport`.
+ */
 export interface DeviceView {
   readonly device_id: string;
   readonly kind: DeviceKind;
@@ -297,9 +413,25 @@ export interface DeviceView {
   readonly cores: readonly number[];
   readonly worker_id: string | null;
   readonly missing: boolean;
+  readonly id: number;
+  readonly labels: readonly string[];
+  readonly maintenance: boolean;
+  readonly reserved_for: string;
+  readonly memory_bandwidth_use: number | null;
+  readonly power_limit_w: number | null;
+  readonly parent: string | null;
+  readonly nvlink_peers: readonly string[];
+  readonly pcie_gen: number | null;
+  readonly pcie_width: number | null;
+  readonly ecc_uncorrected: number | null;
+  readonly xid: number | null;
+  readonly fault: string;
 }
 
-/** progress: 0..1. before, after: what changes, in words ("2 replicas"). */
+/**
+ * progress: 0..1. before, after: what changes, in words ("2 replicas"). queued_behind: ids of operations that it
+ * waits for. retry_of: the operation that this one tries again. cancellable, retryable: what can be done now.
+ */
 export interface OperationView {
   readonly id: string;
   readonly kind: OperationKind;
@@ -315,11 +447,63 @@ export interface OperationView {
   readonly started_at: string;
   readonly finished_at: string | null;
   readonly steps: readonly OperationStepView[];
+  readonly targets: readonly OperationTargetView[];
+  readonly preview: OperationPreview | null;
+  readonly requested_at: string;
+  readonly queued_behind: readonly string[];
+  readonly retry_of: string | null;
+  readonly cancellable: boolean;
+  readonly retryable: boolean;
 }
 
+/** One thing that an operation did or does. cause: why it was done, or why it failed. */
 export interface OperationStepView {
   readonly at: string;
   readonly text: string;
+  readonly state: StepState;
+  readonly finished_at: string | null;
+  readonly cause: string;
+}
+
+/**
+ * Something that an operation works on. kind: "deployment", "pool", "node", "worker" or "model". href: where the
+ * console shows it.
+ */
+export interface OperationTargetView {
+  readonly kind: string;
+  readonly id: string;
+  readonly name: string;
+  readonly href: string;
+}
+
+/**
+ * What an operation will do, worked out from the fleet as it is when asked.
+ *
+ * start, stop, flip: in words, one worker each ("decode-3 on node-2 gpu-1"). moments: the course of it.
+ * devices_max: most devices used at any moment. budget: devices it may use. warnings: what people should know first
+ * ("nothing serves between these two moments"). refusals: why part of it can't be done now.
+ */
+export interface OperationPreview {
+  readonly start: readonly string[];
+  readonly stop: readonly string[];
+  readonly flip: readonly string[];
+  readonly moments: readonly PreviewMoment[];
+  readonly devices_max: number;
+  readonly budget: number;
+  readonly warnings: readonly string[];
+  readonly refusals: readonly string[];
+}
+
+/**
+ * One moment of a preview, in order. text: what happens then. devices: how many are in use by what is changed.
+ * prefill, decode, unified: workers that take requests at that moment.
+ */
+export interface PreviewMoment {
+  readonly text: string;
+  readonly devices: number;
+  readonly prefill: number;
+  readonly decode: number;
+  readonly unified: number;
 }
 
 export interface ModelView {
@@ -443,4 +627,15 @@ export const DEFAULT_ENGINE_SETTINGS: EngineSettings = {
   prefill_chunk_tokens: 256,
   max_running: 32,
   threads: 0,
+};
+
+export const DEFAULT_OPERATION_PREVIEW: OperationPreview = {
+  start: [],
+  stop: [],
+  flip: [],
+  moments: [],
+  devices_max: 0,
+  budget: 0,
+  warnings: [],
+  refusals: [],
 };

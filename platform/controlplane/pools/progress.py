@@ -116,6 +116,8 @@ def _coming(worker: WorkerSeen) -> str:
             return f"is out of sight: {worker.node} is silent"
         case WorkerPhase.DRAINING:
             return "is taken back into service"
+        case WorkerPhase.SWITCHING:
+            return "is switching its role"
         case WorkerPhase.STOPPING | WorkerPhase.STOPPED:
             return f"was stopped by its agent on {worker.node}"
 

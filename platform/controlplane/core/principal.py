@@ -1,0 +1,64 @@
+"""Who is asking, and what they may do. Built by whoever authenticates a request; read by views, services and audit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from inference.contracts.states import UserRole
+
+_RANK = {role: rank for rank, role in enumerate(UserRole)}
+
+
+class PrincipalKind(StrEnum):
+    """USER: a person with a session. TOKEN: a program with a management token. SYSTEM: Tandem itself."""
+
+    USER = "user"
+    TOKEN = "token"  # noqa: S105
+    SYSTEM = "system"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """name: user name, or name of the token. role: everywhere. grants: deployment name -> role there, where it is
+    higher. only: where not None, the deployments that this principal may see or change at all. address, request_id: of
+    the request, for the audit."""
+
+    name: str
+    kind: PrincipalKind = PrincipalKind.USER
+    role: UserRole = UserRole.VIEWER
+    grants: Mapping[str, UserRole] = field(default_factory=dict)
+    only: frozenset[str] | None = None
+    address: str = ""
+    request_id: str = ""
+
+    def may(self, needed: UserRole, deployment: str | None = None) -> bool:
+        """Whether it has at least the role `needed`, everywhere or for one deployment."""
+        if self.only is not None and deployment is not None and deployment not in self.only:
+            return False
+        roles = [self.role] if deployment is None else [self.role, self.grants.get(deployment, self.role)]
+        return max(_RANK[role] for role in roles) >= _RANK[needed]
+
+
+#: For work that nobody asked for: sweeps, tasks, management commands.
+SYSTEM = Principal(name="tandem", kind=PrincipalKind.SYSTEM, role=UserRole.ADMIN)
+
+_current: ContextVar[Principal] = ContextVar("principal", default=SYSTEM)
+
+
+def current() -> Principal:
+    """Who the running code works for."""
+    return _current.get()
+
+
+@contextmanager
+def acting(principal: Principal) -> Iterator[None]:
+    """Have everything inside the block work for `principal`."""
+    token = _current.set(principal)
+    try:
+        yield
+    finally:
+        _current.reset(token)
