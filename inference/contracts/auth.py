@@ -13,6 +13,9 @@ import secrets
 PURPOSE_WORKER_HTTP = "worker-http"
 PURPOSE_TRANSFER = "kv-transfer"
 PURPOSE_METRICS = "metrics"
+PURPOSE_NODE_HELLO = "node-hello"
+
+_NODE_SCHEME = "Node "
 
 
 def derive_token(cluster_secret: str, purpose: str) -> str:
@@ -57,6 +60,20 @@ def sign_message(node_key: str, purpose: str, message: str) -> str:
 def verify_message(node_key: str, purpose: str, message: str, code: str) -> bool:
     """Whether `code` is that of `message`, compared in constant time."""
     return hmac.compare_digest(sign_message(node_key, purpose, message).encode(), _bytes(code))
+
+
+def node_authorization(node_key: str, body: bytes) -> str:
+    """Value of the Authorization header with which a node that has its key posts the hello `body`."""
+    return _NODE_SCHEME + sign_message(node_key, PURPOSE_NODE_HELLO, body.decode())
+
+
+def is_node_authorization(header: str | None, node_key: str, body: bytes) -> bool:
+    """Whether `header` is the Authorization value of that node for exactly this body, compared in constant time."""
+    try:
+        expected = node_authorization(node_key, body)
+    except UnicodeDecodeError:
+        return False
+    return hmac.compare_digest(_bytes(header or ""), expected.encode())
 
 
 def new_serving_key() -> str:

@@ -154,7 +154,12 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeHello(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent posts with its join token. name: what people shall call the node; None means the host name."""
+    """What an agent posts with its join token, and again at each later start of it (`POST /nodes/hello`).
+
+    name: what people shall call the node; None means the host name. node_id: who it is already; empty at the join.
+    A later hello carries `auth.node_authorization` of its exact body; an agent that has no node key yet, since it
+    joined under an earlier release, sends `auth.bearer(cluster_secret, auth.PURPOSE_NODE_HELLO)` instead, once.
+    """
 
     hostname: str
     address: str
@@ -166,6 +171,7 @@ class NodeHello(msgspec.Struct, frozen=True, kw_only=True):
     driver: str = ""
     interfaces: tuple[str, ...] = ()
     engines: dict[str, str] = {}
+    node_id: str = ""
 
 
 class NodeWelcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,3 +187,10 @@ class NodeWelcome(msgspec.Struct, frozen=True, kw_only=True):
     cluster_secret: str
     report_interval_s: float
     node_key: str = ""
+
+
+class LogReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to a `LogRequest`: the last lines, oldest first, safe to show. error: why there are none."""
+
+    lines: tuple[str, ...] = ()
+    error: str = ""

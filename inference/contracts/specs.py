@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from inference.contracts.states import Role, WorkerDesired
+from inference.contracts.states import LogRun, Role, WorkerDesired
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,3 +109,13 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     workers: tuple[WorkerSpec, ...]
     weights: tuple[WeightsSpec, ...] = ()
     links: tuple[LinkSpec, ...] = ()
+
+
+class LogRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks a node for the last `lines` lines of one worker's log; answered by a `LogReply` that is pushed to
+    `names.log_reply_key(request_id)`. Travels as `names.TASK_SEND_LOG`, with its authentication code."""
+
+    request_id: str
+    worker_id: str
+    run: LogRun = LogRun.CURRENT
+    lines: int = 200

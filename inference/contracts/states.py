@@ -237,6 +237,13 @@ class FetchState(StrEnum):
     FAILED = "failed"
 
 
+class LogRun(StrEnum):
+    """Which run of a worker's process a log is of: the one now (or the last one), or the one before it."""
+
+    CURRENT = "current"
+    PREVIOUS = "previous"
+
+
 class FinishReason(StrEnum):
     """Why an answer ended. STOP: end-of-sequence or a stop string. LENGTH: the token limit."""
 
