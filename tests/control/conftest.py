@@ -8,9 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import redis
 from django.contrib.auth.models import User
+from django.db import connection
+from django.test import TransactionTestCase
 from pytest_django.fixtures import Settings
 from rest_framework.test import APIClient
 
+from controlplane.audit import append_only
 from controlplane.core import broadcast, clock, enqueue
 from controlplane.core.redis import sync_client
 from inference.contracts.console import ConsoleEvent
@@ -74,6 +77,23 @@ def api(operator: User) -> APIClient:
     client = APIClient()
     client.force_login(operator)
     return client
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tests_may_empty_the_audit() -> Iterator[None]:
+    """Transactional tests end by emptying every table; nobody else can empty this one."""
+    empty_tables = TransactionTestCase._fixture_teardown  # type: ignore[attr-defined]
+
+    def unprotected(test: TransactionTestCase) -> None:
+        append_only.unprotect(connection)
+        try:
+            empty_tables(test)
+        finally:
+            append_only.protect(connection)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", unprotected)
+        yield
 
 
 @pytest.fixture(scope="session")

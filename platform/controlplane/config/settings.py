@@ -45,6 +45,7 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "django.contrib.staticfiles",
     "controlplane.core",
+    "controlplane.audit",
     "controlplane.operations",
     "controlplane.access",
     "controlplane.catalog",
