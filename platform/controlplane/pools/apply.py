@@ -81,6 +81,7 @@ def _start(deployment: Deployment, start: Start) -> UUID:
         name=_free_name(pool),
         pool=pool,
         node_id=device.node_id,
+        revision=deployment.stable_revision,
         incarnation=uuid4(),
         created_at=now,
         phase_since=now,

@@ -33,7 +33,7 @@ def node_spec(node: Node) -> NodeSpec:
     workers = (
         Worker.objects.filter(node=node)
         .exclude(desired=WorkerDesired.STOP)
-        .select_related("pool__deployment__model")
+        .select_related("pool__deployment", "revision__model")
         .prefetch_related("allocations__device")
         .order_by("pk")
     )
@@ -54,7 +54,7 @@ def _worker_spec(worker: Worker) -> WorkerSpec:
         pool_id=str(worker.pool_id),
         role=Role(worker.pool.role),
         desired=WorkerDesired(worker.desired),
-        model_path=deployment.model.path,
+        model_path=worker.revision.model.path,
         model_name=deployment.name,
         devices=tuple(
             DeviceAssignment(
@@ -62,9 +62,12 @@ def _worker_spec(worker: Worker) -> WorkerSpec:
             )
             for device in devices
         ),
-        settings=deployment.engine_settings,
+        engine=deployment.engine,
+        settings=worker.revision.engine_settings,
         restart=worker.restart,
         drain_deadline_s=settings.DRAIN_DEADLINE_S,
+        revision=worker.revision.number,
+        model_revision=worker.revision.model_revision,
     )
 
 

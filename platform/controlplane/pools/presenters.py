@@ -16,13 +16,14 @@ def deployment_view(deployment: Deployment) -> DeploymentView:
     workers = [worker for pool in pools for worker in pool.workers.all()]
     peers = [worker_peer(worker) for worker in workers if worker.desired == WorkerDesired.RUN]
     unpaired = conflicts(peers)
+    stable = deployment.stable_revision
     return DeploymentView(
         name=deployment.name,
-        model=deployment.model.name,
+        model=stable.model.name,
         serving=serves(peers),
         status=_status(deployment, pools, workers, serving=serves(peers), unpaired=unpaired),
         local_prefill_tokens=deployment.local_prefill_tokens,
-        settings=deployment.engine_settings,
+        settings=stable.engine_settings,
         created_at=iso(deployment.created_at),
         deleting=deployment.deleting,
         pools=tuple(pool_view(pool, unpaired) for pool in pools),

@@ -28,7 +28,7 @@ def deployment_routes() -> tuple[DeploymentRoute, ...]:
     workers: dict[int, list[Worker]] = defaultdict(list)
     for worker in selectors.workers_routable():
         workers[worker.pool.deployment_id].append(worker)
-    deployments = Deployment.objects.filter(deleting=False).select_related("model")
+    deployments = Deployment.objects.filter(deleting=False)
     return tuple(_deployment_route(deployment, workers[deployment.pk]) for deployment in deployments)
 
 
@@ -57,6 +57,7 @@ def _worker_route(worker: Worker) -> WorkerRoute:
         transfer=Address(host=worker.transfer_host, port=worker.transfer_port) if worker.transfer_port else None,
         fingerprint=worker.fingerprint,
         kv_blocks_total=None if load is None else load.kv_blocks_total,
+        revision=worker.revision.number,
     )
 
 

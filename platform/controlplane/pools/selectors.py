@@ -16,8 +16,8 @@ from inference.contracts.states import DeviceKind, NodePhase, Role, WorkerDesire
 
 def deployment_list() -> QuerySet[Deployment]:
     """By name, with all that is shown of them."""
-    return Deployment.objects.select_related("model").prefetch_related(
-        "pools__workers__node", "pools__workers__allocations__device"
+    return Deployment.objects.select_related("rollout__candidate").prefetch_related(
+        "revisions__model", "pools__workers__node", "pools__workers__revision", "pools__workers__allocations__device"
     )
 
 
@@ -116,6 +116,6 @@ def workers_routable() -> QuerySet[Worker]:
             pool__deployment__deleting=False,
         )
         .exclude(Q(fingerprint="") | Q(http_host=""))
-        .select_related("pool")
+        .select_related("pool", "revision")
         .order_by("pk")
     )

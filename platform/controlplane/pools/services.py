@@ -22,7 +22,7 @@ from controlplane.operations.services import operation_finish, operation_start
 from controlplane.pools import selectors
 from controlplane.pools.announce import deployments_announce, reconcile_request
 from controlplane.pools.intents import DEPLOYMENT, POOL
-from controlplane.pools.models import Deployment, Pool, Worker
+from controlplane.pools.models import Deployment, Pool, Revision, Worker
 from controlplane.pools.node_spec import node_specs_renew
 from controlplane.pools.plan import plan
 from controlplane.pools.settings_check import LARGEST, settings_check
@@ -72,8 +72,15 @@ def deployment_create(
     _check_counts(counts)
     settings = settings or EngineSettings()
     settings_check(settings)
-    deployment = Deployment(
-        name=name, model=_model(model), settings=msgspec.to_builtins(settings), created_at=clock.now()
+    now = clock.now()
+    deployment = Deployment(name=name, created_at=now)
+    first = Revision(
+        deployment=deployment,
+        number=deployment.stable,
+        model=_model(model),
+        settings=msgspec.to_builtins(settings),
+        created_by=requested_by,
+        created_at=now,
     )
     if local_prefill_tokens is not None:
         deployment.local_prefill_tokens = local_prefill_tokens
@@ -84,6 +91,7 @@ def deployment_create(
         leaving = Deployment.objects.filter(name=name, deleting=True).exists()
         state = "is still being deleted" if leaving else "exists already"
         raise Conflict(f"A deployment named {name!r} {state}.", code="name_taken", field="name") from error
+    first.save(force_insert=True)
     for role, replicas in counts.items():
         if replicas:
             Pool.objects.create(deployment=deployment, role=role, replicas=replicas)

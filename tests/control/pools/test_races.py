@@ -12,7 +12,7 @@ from controlplane.core.errors import StaleGeneration
 from controlplane.operations.models import Operation
 from controlplane.pools import services, tasks
 from controlplane.pools.apply import PlanOutdated, apply
-from controlplane.pools.models import Allocation, Deployment, Pool, Worker
+from controlplane.pools.models import Allocation, Deployment, Pool, Revision, Worker
 from controlplane.pools.plan import Move, Plan
 from controlplane.pools.reconcile import deployment_reconcile
 from controlplane.pools.services import Resized
@@ -133,7 +133,8 @@ def test_a_plan_made_from_an_older_state_writes_nothing(committed_world: World) 
 
 def _deployment_without_workers(world: World, name: str, *, decode: int) -> Deployment:
     """As it is between the operator's request and the first reconcile. Its capacity is not checked."""
-    deployment = Deployment.objects.create(name=name, model=Model.objects.get(), created_at=world.now())
+    deployment = Deployment.objects.create(name=name, created_at=world.now())
+    Revision.objects.create(deployment=deployment, number=1, model=Model.objects.get(), created_at=world.now())
     Pool.objects.create(deployment=deployment, role=Role.PREFILL, replicas=1)
     Pool.objects.create(deployment=deployment, role=Role.DECODE, replicas=decode)
     return deployment
