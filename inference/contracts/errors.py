@@ -2,6 +2,7 @@
 
 yours   INVALID_REQUEST, CONTEXT_LENGTH_EXCEEDED, MODEL_NOT_FOUND
 retry   KV_FULL, QUEUE_FULL, DRAINING, NOT_READY          (elsewhere or later; the worker is healthy)
+agent   NOT_IDLE (later), SWITCH_REFUSED                  (a change of role; the worker stays what it was)
 ours    FINGERPRINT_MISMATCH, CHECKSUM_MISMATCH, TOKEN_COUNT_MISMATCH, TICKET_EXPIRED, TICKET_UNKNOWN,
         UNAUTHENTICATED, UNREADABLE, TRANSFER_FAILED, DEADLINE_EXCEEDED, CANCELLED, ENGINE_FAILED
 """
@@ -30,6 +31,8 @@ class ErrorCode(StrEnum):
     DEADLINE_EXCEEDED = "deadline_exceeded"
     CANCELLED = "cancelled"
     ENGINE_FAILED = "engine_failed"
+    NOT_IDLE = "not_idle"
+    SWITCH_REFUSED = "switch_refused"
 
 
 #: The client must change the request; never counted as a fault, never retried.
@@ -48,6 +51,8 @@ HTTP_STATUS: dict[ErrorCode, int] = {
     ErrorCode.TICKET_UNKNOWN: 404,
     ErrorCode.TICKET_EXPIRED: 410,
     ErrorCode.FINGERPRINT_MISMATCH: 409,
+    ErrorCode.NOT_IDLE: 409,
+    ErrorCode.SWITCH_REFUSED: 409,
     ErrorCode.KV_FULL: 503,
     ErrorCode.QUEUE_FULL: 503,
     ErrorCode.DRAINING: 503,

@@ -129,6 +129,7 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     clock: unix seconds by the node's own clock as the report was made; shown as an offset, never used to decide.
     driver: of the GPUs. interfaces: network interfaces as "name address". engines: name -> version of those installed.
     disk_free: bytes where the agent keeps its data and fetched weights.
+    refused_spec: why the last NodeSpec that came was refused as a whole; empty once one is accepted.
     """
 
     node_id: str
@@ -151,6 +152,7 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     disk_total: int | None = None
     weights: tuple[WeightsReport, ...] = ()
     links: tuple[LinkReport, ...] = ()
+    refused_spec: str = ""
 
 
 class NodeHello(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,6 +54,8 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     do that with its weights loaded, and "replace the process" where it can't.
     revision: number of the deployment's revision (model and settings) that this worker runs.
     model_revision: of a hub id; empty takes the hub's default.
+    memory_bytes: least memory that a start needs on its devices together, where the control plane knows it; a node with
+    less free puts the start off.
     """
 
     worker_id: str
@@ -71,6 +73,7 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     drain_deadline_s: float = 300.0
     revision: int = 1
     model_revision: str = ""
+    memory_bytes: int | None = None
 
 
 class WeightsSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -47,6 +47,7 @@ class WorkerPhase(StrEnum):
                         │       v (process died)                         │ (desired = stop, from any phase)
                         └── BACKOFF ──> FAILED                           │
                                         (attempts used up, or an error that a restart cannot mend)
+        STOPPING ──> STARTING   (another role was wanted and the running process could not take it)
 
     ASSIGNED: the row exists, its node has not reported it yet (control plane).
     STARTING: the process is launched and does not answer yet (agent).
@@ -106,7 +107,7 @@ WORKER_MOVES: dict[WorkerPhase, frozenset[WorkerPhase]] = {
     | _DIED,
     WorkerPhase.DRAINING: frozenset({WorkerPhase.READY, WorkerPhase.SWITCHING, WorkerPhase.STOPPING}) | _DIED,
     WorkerPhase.SWITCHING: frozenset({WorkerPhase.READY, WorkerPhase.STOPPING}) | _DIED,
-    WorkerPhase.STOPPING: frozenset({WorkerPhase.STOPPED, WorkerPhase.FAILED}),
+    WorkerPhase.STOPPING: frozenset({WorkerPhase.STARTING, WorkerPhase.STOPPED, WorkerPhase.FAILED}),
     WorkerPhase.STOPPED: frozenset({WorkerPhase.STARTING}),
     WorkerPhase.BACKOFF: frozenset({WorkerPhase.STARTING, WorkerPhase.FAILED, WorkerPhase.STOPPED}),
     WorkerPhase.FAILED: frozenset({WorkerPhase.STARTING, WorkerPhase.STOPPED}),

@@ -32,6 +32,17 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     load: WorkerLoad | None
 
 
+class RoleOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """Body of POST /worker/role: change to `role` with the weights loaded. Answered by the new `WorkerStatus`, or by a
+    `WorkerError`: SWITCH_REFUSED when the worker stays what it was, NOT_IDLE when it is not drained yet.
+
+    pool_id: the pool that the worker belongs to from then on, for its windows; None leaves it.
+    """
+
+    role: Role
+    pool_id: str | None = None
+
+
 class ProcessAnnouncement(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker process writes to its announcement file once its ports are bound (the child binds; F40)."""
 

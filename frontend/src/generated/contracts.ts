@@ -19,6 +19,8 @@ export const ErrorCode = {
   DEADLINE_EXCEEDED: "deadline_exceeded",
   CANCELLED: "cancelled",
   ENGINE_FAILED: "engine_failed",
+  NOT_IDLE: "not_idle",
+  SWITCH_REFUSED: "switch_refused",
 } as const;
 export type ErrorCode = (typeof ErrorCode)[keyof typeof ErrorCode];
 
@@ -73,6 +75,7 @@ export type WorkerDesired = (typeof WorkerDesired)[keyof typeof WorkerDesired];
  *                     │       v (process died)                         │ (desired = stop, from any phase)
  *                     └── BACKOFF ──> FAILED                           │
  *                                     (attempts used up, or an error that a restart cannot mend)
+ *     STOPPING ──> STARTING   (another role was wanted and the running process could not take it)
  *
  * ASSIGNED: the row exists, its node has not reported it yet (control plane).
  * STARTING: the process is launched and does not answer yet (agent).

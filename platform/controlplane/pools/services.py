@@ -25,7 +25,8 @@ from controlplane.pools.intents import DEPLOYMENT, POOL
 from controlplane.pools.models import Deployment, Pool, Revision, Worker
 from controlplane.pools.node_spec import node_specs_renew
 from controlplane.pools.plan import plan
-from controlplane.pools.settings_check import LARGEST, settings_check
+from controlplane.pools.settings_check import settings_check
+from inference.contracts.bounds import LARGEST
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import OperationKind, OperationState, Role, WorkerDesired, WorkerPhase
 
