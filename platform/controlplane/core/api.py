@@ -17,7 +17,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
-from controlplane.core.errors import ControlError, DatabaseAway, Invalid
+from controlplane.core.errors import ControlError, DatabaseAway, Invalid, TooMany
 
 T = TypeVar("T")
 
@@ -118,9 +118,12 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
         error = DatabaseAway()
     if isinstance(error, ControlError):
         set_rollback()
-        return _refused(
+        response = _refused(
             error.status, Refusal(code=error.code, message=error.message, field=error.field, current=error.current)
         )
+        if isinstance(error, TooMany):
+            response["Retry-After"] = str(error.retry_after_s)
+        return response
     if isinstance(error, exceptions.APIException):
         set_rollback()
         response = _refused(error.status_code, Refusal(code=_code(error), message=_sentence(error)))

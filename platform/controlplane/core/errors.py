@@ -3,9 +3,11 @@
 ControlError
 ├── Invalid          400  the request can't be right; `field` names what to change
 ├── Unauthenticated  401
+├── Forbidden        403
 ├── NotFound         404
 ├── Conflict         409  right once, not now
 │   └── StaleGeneration   someone changed it meanwhile; `current` is what it is now
+├── TooMany          429  right later; `retry_after_s` says when
 └── DatabaseAway     503  nothing can be read or changed at the moment; serving goes on
 """
 
@@ -42,6 +44,10 @@ class Unauthenticated(ControlError):
     status = 401
 
 
+class Forbidden(ControlError):
+    status = 403
+
+
 class NotFound(ControlError):
     status = 404
 
@@ -62,6 +68,16 @@ class StaleGeneration(Conflict):
             field="generation",
             current=current,
         )
+
+
+class TooMany(ControlError):
+    """retry_after_s: whole seconds until the same may be asked again."""
+
+    status = 429
+
+    def __init__(self, message: str, *, code: str, retry_after_s: int) -> None:
+        super().__init__(message, code=code)
+        self.retry_after_s = retry_after_s
 
 
 class DatabaseAway(ControlError):

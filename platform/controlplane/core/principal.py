@@ -13,6 +13,20 @@ from inference.contracts.states import UserRole
 _RANK = {role: rank for rank, role in enumerate(UserRole)}
 
 
+def at_least(role: UserRole, needed: UserRole) -> bool:
+    return _RANK[role] >= _RANK[needed]
+
+
+def higher(*roles: UserRole) -> UserRole:
+    """The one that may do most."""
+    return max(roles, key=_RANK.__getitem__)
+
+
+def lower(*roles: UserRole) -> UserRole:
+    """The one that may do least."""
+    return min(roles, key=_RANK.__getitem__)
+
+
 class PrincipalKind(StrEnum):
     """USER: a person with a session. TOKEN: a program with a management token. SYSTEM: Tandem itself."""
 
@@ -24,8 +38,8 @@ class PrincipalKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Principal:
     """name: user name, or name of the token. role: everywhere. grants: deployment name -> role there, where it is
-    higher. only: where not None, the deployments that this principal may see or change at all. address, request_id: of
-    the request, for the audit."""
+    higher. only: where not None, the deployments that this principal may see or change at all; beside deployments it may
+    only look then. address, request_id: of the request, for the audit."""
 
     name: str
     kind: PrincipalKind = PrincipalKind.USER
@@ -36,11 +50,14 @@ class Principal:
     request_id: str = ""
 
     def may(self, needed: UserRole, deployment: str | None = None) -> bool:
-        """Whether it has at least the role `needed`, everywhere or for one deployment."""
-        if self.only is not None and deployment is not None and deployment not in self.only:
-            return False
-        roles = [self.role] if deployment is None else [self.role, self.grants.get(deployment, self.role)]
-        return max(_RANK[role] for role in roles) >= _RANK[needed]
+        """Whether it has at least the role `needed`: everywhere, or for one deployment."""
+        if self.only is not None:
+            if deployment is None:
+                return needed is UserRole.VIEWER
+            if deployment not in self.only:
+                return False
+        granted = self.role if deployment is None else self.grants.get(deployment, self.role)
+        return at_least(higher(self.role, granted), needed)
 
 
 #: For work that nobody asked for: sweeps, tasks, management commands.
