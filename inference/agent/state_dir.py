@@ -6,7 +6,7 @@ cluster-secret   for the workers (0600)
 spec.json        the newest spec that was accepted
 workers/<id>/    record.json    its process, attempts, failure
                  spec.json, announce.json    to and from the process
-                 log, log.1     this run's output and the one before; kept for a while after the worker is gone
+                 worker*.log    its output, see `worker_log`; kept for a while after the worker is gone
 """
 
 from __future__ import annotations

@@ -229,7 +229,7 @@ class Supervisor:
         if track.process is None:
             return
         log_file = self._state.log_file(track.spec.worker_id)
-        worker_log.bound(log_file, self._settings.log_limit_bytes)
+        worker_log.rotate(log_file, self._settings.log_limit_bytes)
         track.press(now)
         how = track.process.poll()
         if how is not None:

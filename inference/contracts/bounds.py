@@ -1,5 +1,5 @@
-"""What values of a specification are accepted. The control plane checks what people ask for, and each node once more what
-it is sent, by the same numbers, so that no node refuses an honest specification.
+"""What values of a specification are accepted. The control plane checks what people ask for, and each node once more
+what it is sent, by the same numbers, so that no node refuses an honest specification.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from inference.agent import worker_log
+from inference.contracts.states import LogRun
 
 
 def test_a_new_run_keeps_the_log_of_the_run_before(tmp_path: Path) -> None:
@@ -11,7 +12,7 @@ def test_a_new_run_keeps_the_log_of_the_run_before(tmp_path: Path) -> None:
         with worker_log.open_fresh(path) as log:
             log.write(run.encode())
     assert path.read_text() == "third"
-    assert (tmp_path / "worker.log.1").read_text() == "second"
+    assert (tmp_path / "worker.previous.log").read_text() == "second"
     assert path.stat().st_mode & 0o077 == 0
 
 
@@ -41,18 +42,59 @@ def test_no_log_is_an_empty_tail(tmp_path: Path) -> None:
     assert worker_log.tail(tmp_path / "nothing") == ()
 
 
-def test_an_outgrown_log_keeps_its_newest_lines_while_the_worker_writes_on(tmp_path: Path) -> None:
+def test_an_outgrown_log_is_moved_on_while_the_worker_writes_and_nothing_recent_is_lost(tmp_path: Path) -> None:
     path = tmp_path / "worker.log"
     with worker_log.open_fresh(path) as log:
         for number in range(1000):
             log.write(f"line {number}\n".encode())
-        log.flush()
-        worker_log.bound(path, 4000)
-        assert path.stat().st_size < 2000
+            log.flush()
+            worker_log.rotate(path, 4000)
         log.write(b"after\n")
-        log.flush()
-    assert worker_log.tail(path)[-2:] == ("line 999", "after")
-    assert path.read_text().startswith("(older lines were dropped")
-    size = path.stat().st_size
-    worker_log.bound(path, 4000)
-    assert path.stat().st_size == size
+    assert path.stat().st_size < 4000
+    assert (tmp_path / "worker.older.log").stat().st_size < 4100
+    shown = worker_log.read(path, LogRun.CURRENT, 300)
+    assert shown is not None
+    assert shown[-300:] == (*(f"line {number}" for number in range(701, 1000)), "after")
+    assert all(file.stat().st_mode & 0o077 == 0 for file in tmp_path.iterdir())
+
+
+def test_a_tail_right_after_a_rotation_still_shows_the_last_lines(tmp_path: Path) -> None:
+    path = tmp_path / "worker.log"
+    path.write_text("the last words\n" * 30)
+    worker_log.rotate(path, 10)
+    assert path.stat().st_size == 0
+    assert worker_log.tail(path)[-1] == "the last words"
+
+
+def test_each_of_two_runs_is_read_whole_and_a_third_was_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "worker.log"
+    for run in ("first", "second", "third"):
+        with worker_log.open_fresh(path) as log:
+            log.write(f"{run} begins\n".encode() + b"x" * 100 + b"\n")
+            log.flush()
+            worker_log.rotate(path, 50)
+            log.write(f"{run} ends\n".encode())
+    assert worker_log.read(path, LogRun.CURRENT, 10) == ("third begins", "x" * 100, "third ends")
+    assert worker_log.read(path, LogRun.PREVIOUS, 10) == ("second begins", "x" * 100, "second ends")
+    assert worker_log.read(path, LogRun.PREVIOUS, 1) == ("second ends",)
+
+
+def test_no_log_is_told_apart_from_an_empty_one_and_a_question_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "worker.log"
+    assert worker_log.read(path, LogRun.CURRENT, 10) is None
+    path.write_text("")
+    assert worker_log.read(path, LogRun.CURRENT, 10) == ()
+    assert worker_log.read(path, LogRun.PREVIOUS, 10) is None
+    path.write_text("line\n" * 5000)
+    assert len(worker_log.read(path, LogRun.CURRENT, 10**9) or ()) == worker_log.READ_LINES
+    assert worker_log.read(path, LogRun.CURRENT, -1) == ("line",)
+
+
+def test_a_log_that_grows_by_size_only_stays_between_one_and_two_limits(tmp_path: Path) -> None:
+    path = tmp_path / "worker.log"
+    with worker_log.open_fresh(path) as log:
+        for _ in range(200):
+            log.write(b"y" * 99 + b"\n")
+            log.flush()
+            worker_log.rotate(path, 1000)
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 2200
