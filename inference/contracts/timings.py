@@ -71,8 +71,9 @@ class Window(msgspec.Struct, kw_only=True):
     source: process that measured ("router:<id>", "worker:<worker id>"). deployment: name. pool_id and role: the pool
     for a worker's window; None for a router's of whole requests. A router also gives each pool the latencies that it
     decides: TTFT to the pool that made the first token; TPOT, ITL and first gap to the pool that wrote the rest.
-    revision: set (with pool_id None) in a router's further window of whole requests answered by one revision of the
-    deployment; such a window is never added to the one of the whole deployment.
+    revision: set (with pool_id None) in a router's further window of what one revision of the deployment did: COMPLETED
+    counts the answers that its workers wrote, FAILED each time that one of them failed a request, also one that was
+    then answered elsewhere; TTFT and TPOT are its workers'. It is never added to the window of the whole deployment.
     """
 
     second: int

@@ -48,6 +48,7 @@ class RequestRecord:
         self.watch = Stopwatch(received)
         self.retries = 0
         self._ttft_observed = False
+        self._faulted = False
         self.route: Route | None = None
         self.handoff: HandoffDone | None = None
         self._count(Counter.RECEIVED)
@@ -98,7 +99,10 @@ class RequestRecord:
         self.handoff = done
 
     def fault(self, leg: str, worker: WorkerRoute, error: TandemError) -> None:
-        """A worker failed, or the hand-off between two; the request may still be answered elsewhere."""
+        """A worker failed, or the hand-off between two; the request may still be answered elsewhere. It counts against
+        the worker's revision either way: a retry hides a bad revision from clients, not from who rolls it out."""
+        self._faulted = True
+        self._telemetry.revision_window(self.deployment, worker).count(Counter.FAILED)
         code = "lost" if isinstance(error, WorkerLost) else error.code.value
         self._metrics.faults.labels(self.deployment, leg, code).inc()
         _log.warning(
@@ -126,6 +130,7 @@ class RequestRecord:
         self._metrics.tokens.labels(self.deployment, "prompt").inc(finished.prompt_tokens)
         self._metrics.tokens.labels(self.deployment, "cached").inc(finished.cached_tokens)
         self._metrics.tokens.labels(self.deployment, "output").inc(finished.completion_tokens)
+        self._telemetry.revision_window(self.deployment, route.answering).count(Counter.COMPLETED)
         self._close(Counter.COMPLETED)
         timing = self._timing(finished, route, answered_here, now)
         _log.info(
@@ -196,6 +201,8 @@ class RequestRecord:
         return self.route
 
     def _close(self, outcome: Counter) -> None:
+        if outcome is Counter.FAILED and self.route is not None and not self._faulted:
+            self._telemetry.revision_window(self.deployment, self.route.answering).count(outcome)
         self._count(outcome)
         self._metrics.requests.labels(self.deployment, outcome.value).inc()
 

@@ -17,9 +17,13 @@ from redis.exceptions import RedisError
 
 from inference.contracts import codec, names
 from inference.contracts.routing import WorkerRoute
+from inference.contracts.states import Role
 from inference.contracts.timings import Gauge, Latency, Window
 
 _KEPT_WINDOWS = 600
+
+#: What a revision is judged by.
+_OF_REVISIONS = frozenset({Latency.TTFT, Latency.TPOT})
 _log = structlog.get_logger()
 
 
@@ -34,7 +38,7 @@ class Telemetry:
         self._source = f"router:{router_id}"
         self._window_s = window_s
         self._in_flight = in_flight
-        self._open: dict[tuple[str, str | None], Window] = {}
+        self._open: dict[tuple[str, str | None, int | None], Window] = {}
         self._unsent: deque[bytes] = deque(maxlen=_KEPT_WINDOWS)
         self._closed = asyncio.Event()
 
@@ -45,18 +49,31 @@ class Telemetry:
 
     def window(self, deployment: str, worker: WorkerRoute | None = None) -> Window:
         """The window that is open now, of whole requests or of the pool of `worker`; not to be kept."""
-        key = (deployment, None if worker is None else worker.pool_id)
+        if worker is None:
+            return self._window(deployment)
+        return self._window(deployment, pool_id=worker.pool_id, role=worker.role)
+
+    def revision_window(self, deployment: str, worker: WorkerRoute) -> Window:
+        """The window that is open now of what the revision of `worker` did to requests; not to be kept."""
+        return self._window(deployment, revision=worker.revision)
+
+    def _window(
+        self, deployment: str, *, pool_id: str | None = None, role: Role | None = None, revision: int | None = None
+    ) -> Window:
+        key = (deployment, pool_id, revision)
         window = self._open.get(key)
         if window is None:
-            role = None if worker is None else worker.role
-            window = Window(second=0, source=self._source, deployment=deployment, pool_id=key[1], role=role)
-            self._open[key] = window
+            window = self._open[key] = Window(
+                second=0, source=self._source, deployment=deployment, pool_id=pool_id, role=role, revision=revision
+            )
         return window
 
     def observe(self, deployment: str, latency: Latency, seconds: float, pool_of: WorkerRoute, times: int = 1) -> None:
-        """For the deployment, and for the pool of the worker that decided it."""
+        """For the deployment, for the pool of the worker that decided it, and for its revision."""
         self.window(deployment).observe(latency, seconds, times)
         self.window(deployment, pool_of).observe(latency, seconds, times)
+        if latency in _OF_REVISIONS:
+            self.revision_window(deployment, pool_of).observe(latency, seconds, times)
 
     def close_windows(self, second: int) -> list[Window]:
         """End the open windows as those of unix `second`."""

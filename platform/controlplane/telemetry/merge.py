@@ -29,19 +29,19 @@ AHEAD_S = 5
 
 
 class Series(NamedTuple):
-    """What is drawn as one line: a deployment as its routers saw it (pool_id ""), or one pool."""
+    """What is drawn as one line: a deployment as its routers saw it (pool_id "", revision 0), or one pool; or, for
+    whoever rolls it out, what one revision of the deployment did (pool_id "")."""
 
     deployment: str
     pool_id: str
+    revision: int = 0
 
 
 class Cell:
     """One second of one series, from all of its sources."""
 
     def __init__(self, window: Window) -> None:
-        self.sums = Window(
-            second=window.second, source="", deployment=window.deployment, pool_id=window.pool_id, role=window.role
-        )
+        self.sums = structs.replace(window, source="", latencies={}, counters={}, gauges={})
         self.levels: dict[tuple[str, Gauge], tuple[StreamId, float]] = {}
 
     def add(self, position: StreamId, window: Window) -> None:
@@ -54,7 +54,7 @@ class Cell:
 
 
 def series_of(window: Window) -> Series:
-    return Series(window.deployment, window.pool_id or "")
+    return Series(window.deployment, window.pool_id or "", window.revision or 0)
 
 
 def place(window: Window, position: StreamId) -> Window:
@@ -70,6 +70,9 @@ class Live:
         self._seconds: dict[int, dict[Series, Cell]] = {}
 
     def add(self, position: StreamId, window: Window) -> None:
+        """What a revision did is in the windows of its deployment too, and is not shown by the second."""
+        if window.revision is not None:
+            return
         cells = self._seconds.setdefault(window.second, {})
         cells.setdefault(series_of(window), Cell(window)).add(position, window)
 

@@ -6,7 +6,8 @@ from django.db import models
 
 
 class RollUp(models.Model):
-    """Ten seconds of one deployment (pool_id empty) or one pool, as a merged `Window` (contracts) in its wire form.
+    """Ten seconds of one deployment (pool_id empty), one pool, or one revision of a deployment (pool_id empty,
+    revision above 0), as a merged `Window` (contracts) in its wire form.
 
     Percentiles are read from merged histograms, never averaged.
     """
@@ -15,13 +16,16 @@ class RollUp(models.Model):
 
     deployment = models.CharField(max_length=100)
     pool_id = models.CharField(max_length=64, blank=True)
+    revision = models.PositiveIntegerField(default=0)
     second = models.PositiveBigIntegerField(help_text="Unix second at which the step begins.")
     window = models.TextField()
 
     class Meta:
         ordering = ["second"]
         constraints = [
-            models.UniqueConstraint(fields=["deployment", "pool_id", "second"], name="one_roll_up_per_step"),
+            models.UniqueConstraint(
+                fields=["deployment", "pool_id", "revision", "second"], name="one_roll_up_per_step"
+            ),
         ]
         indexes = [models.Index(fields=["second"])]
 

@@ -95,7 +95,7 @@ def _move_cursor(seen: str | None, to: StreamId) -> None:
 def _merge_into_rows(steps: Mapping[tuple[Series, int], Window]) -> None:
     seconds = {second for _, second in steps}
     held = {
-        (Series(row.deployment, row.pool_id), row.second): row.window
+        (Series(row.deployment, row.pool_id, row.revision), row.second): row.window
         for row in RollUp.objects.filter(second__in=seconds)
     }
     RollUp.objects.bulk_create(
@@ -103,13 +103,14 @@ def _merge_into_rows(steps: Mapping[tuple[Series, int], Window]) -> None:
             RollUp(
                 deployment=series.deployment,
                 pool_id=series.pool_id,
+                revision=series.revision,
                 second=second,
                 window=codec.encode_text(_with_row(window, held.get((series, second)))),
             )
             for (series, second), window in steps.items()
         ],
         update_conflicts=True,
-        unique_fields=["deployment", "pool_id", "second"],
+        unique_fields=["deployment", "pool_id", "revision", "second"],
         update_fields=["window"],
     )
 

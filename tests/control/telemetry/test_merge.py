@@ -247,3 +247,17 @@ def test_what_is_no_stream_id_is_refused(text: str) -> None:
 def test_stream_ids_are_ordered_by_number_not_as_text() -> None:
     assert StreamId.parse("9-9") < StreamId.parse("10-0") < StreamId.parse(b"10-10")
     assert str(StreamId.parse("10-3")) == "10-3"
+
+
+def test_what_a_revision_did_is_kept_apart_from_its_deployment() -> None:
+    """It is in the deployment's own windows too: added, every request would count twice."""
+    of_revision = Window(second=T, source="router:a", deployment="chat", revision=2)
+    of_revision.count(Counter.COMPLETED)
+    whole = router(T, completed=1)
+
+    assert deployment(live(whole, of_revision).frame(T)).completed == 1
+    steps = roll_up([(BEGINNING, whole), (BEGINNING, of_revision)], 10)
+    assert {series: window.counters[Counter.COMPLETED] for (series, _), window in steps.items()} == {
+        Series("chat", ""): 1,
+        Series("chat", "", 2): 1,
+    }

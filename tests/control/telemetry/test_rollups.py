@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 from django.db import DatabaseError
@@ -11,6 +12,7 @@ from controlplane.core.redis import sync_client
 from controlplane.telemetry import rollups, windows
 from controlplane.telemetry.models import RollUp, WindowCursor
 from controlplane.telemetry.rollups import CursorMoved, RollUpWriter, delete_older_than
+from controlplane.telemetry.selectors import revision_window
 from inference.contracts import codec
 from inference.contracts.timings import Counter, Gauge, Latency, Window
 from inference.testing.valkey import ValkeyServer
@@ -46,6 +48,20 @@ def test_windows_become_one_row_per_ten_seconds_and_series() -> None:
     assert [window.counters[Counter.RECEIVED] for window in rows.values()] == [10, 10, 5]
     assert [window.latencies[Latency.TTFT].total for window in rows.values()] == [10, 10, 5]
     assert [window.gauges[Gauge.IN_FLIGHT] for window in rows.values()] == [9, 19, 24]
+
+
+def test_what_a_revision_did_is_read_back_merged_from_a_moment_on() -> None:
+    for second, revision in ((T, 2), (T + 10, 2), (T + 20, 2), (T + 20, 3)):
+        window = Window(second=second, source="router:a", deployment="chat", revision=revision)
+        window.count(Counter.COMPLETED)
+        window.observe(Latency.TTFT, 0.1)
+        put(codec.encode(window), second * 1000)
+    write_all()
+    merged = revision_window("chat", 2, since=datetime.fromtimestamp(T + 10, UTC))
+
+    assert merged.counters == {Counter.COMPLETED: 2}
+    assert merged.latencies[Latency.TTFT].total == 2
+    assert revision_window("chat", 4, since=datetime.fromtimestamp(T, UTC)).empty
 
 
 def test_what_is_written_is_not_written_again() -> None:

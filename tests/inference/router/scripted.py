@@ -97,6 +97,7 @@ class ScriptedWorker:
         context_length: int = 1000,
         cached_tokens: int = 0,
         kv_blocks_total: int | None = 100,
+        revision: int = 1,
     ) -> None:
         self.worker_id = worker_id
         self.role = role
@@ -106,6 +107,7 @@ class ScriptedWorker:
         self.context_length = context_length
         self.cached_tokens = cached_tokens
         self.kv_blocks_total = kv_blocks_total
+        self.revision = revision
         self.incarnation = "1"
         self.pace_s = 0.0
         self.missteps: dict[str, Misstep] = {}
@@ -148,6 +150,7 @@ class ScriptedWorker:
             pool_id=f"pool-{self.role}",
             node_id="node-1",
             role=self.role,
+            revision=self.revision,
             http=Address(host="127.0.0.1", port=self._port),
             transfer=Address(host="127.0.0.1", port=9) if self.role is Role.DECODE else None,
             fingerprint=self.fingerprint,

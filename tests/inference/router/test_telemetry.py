@@ -22,10 +22,18 @@ def merged(windows: list[Window]) -> Window:
     return whole
 
 
+def of_requests(bench: Bench) -> list[Window]:
+    return [window for window in bench.windows() if window.pool_id is None and window.revision is None]
+
+
+def of_revision(bench: Bench, revision: int) -> Window:
+    return merged([window for window in bench.windows() if window.revision == revision])
+
+
 async def settled(bench: Bench, received: int) -> Window:
-    await eventually(lambda: merged(bench.windows()).counters.get(Counter.RECEIVED, 0) >= received)
+    await eventually(lambda: merged(of_requests(bench)).counters.get(Counter.RECEIVED, 0) >= received)
     await asyncio.sleep(0.25)
-    return merged(bench.windows())
+    return merged(of_requests(bench))
 
 
 async def test_an_idle_deployment_says_so_every_window(bench: Bench) -> None:
@@ -83,8 +91,7 @@ async def test_requests_are_counted_by_outcome_and_measured(bench: Bench) -> Non
     await bench.chat("x" * 2000)
     decode.missteps["generate"] = Misstep("fail", ErrorCode.ENGINE_FAILED, after=2)
     await bench.chat(SHORT)
-    await settled(bench, 5)
-    whole = merged([window for window in bench.windows() if window.pool_id is None])
+    whole = await settled(bench, 5)
     tokens = 2 * len(PIECES) + 1
     assert whole.counters == {
         Counter.RECEIVED: 5,
@@ -102,6 +109,27 @@ async def test_requests_are_counted_by_outcome_and_measured(bench: Bench) -> Non
         Latency.FIRST_GAP: 3,
         Latency.E2E: 3,
     }
+
+
+async def test_each_revision_gets_what_its_workers_did_also_what_was_then_answered_elsewhere(bench: Bench) -> None:
+    """What a roll-out is judged by: here clients see no error, although the new revision fails every request."""
+    bench.worker(Role.UNIFIED, revision=1)
+    bad = bench.worker(Role.UNIFIED, revision=2)
+    bad.missteps["reserve"] = Misstep("refuse", ErrorCode.ENGINE_FAILED)
+    await bench.start(suspect_s=0.0)
+    for _ in range(8):
+        assert (await bench.chat(SHORT))[0] == 200
+    whole = await settled(bench, 8)
+    old, new = of_revision(bench, 1), of_revision(bench, 2)
+
+    assert (whole.counters[Counter.COMPLETED], whole.counters.get(Counter.FAILED)) == (8, None)
+    assert old.counters == {Counter.COMPLETED: 8}
+    assert new.counters == {Counter.FAILED: whole.counters[Counter.RETRIED]}
+    assert {latency: histogram.total for latency, histogram in old.latencies.items()} == {
+        Latency.TTFT: 8,
+        Latency.TPOT: 8,
+    }
+    assert not new.latencies
 
 
 async def test_retries_are_counted(bench: Bench) -> None:
