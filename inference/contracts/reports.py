@@ -18,7 +18,8 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
     """One device as its node sees it. None means "not known", never zero.
 
     cores: the processor cores of a CPU slot. memory_total, memory_used: bytes. utilization: 0..1. power_w: watts.
-    memory_bandwidth_use: 0..1, share of time in which device memory was read or written.
+    memory_bandwidth_use: 0..1, share of device memory bandwidth used, or of time in which it was used, as the card tells.
+    sm_use: 0..1, share of the multiprocessors that computed (utilization is only the share of time with a kernel).
     parent: device_id of the GPU that this MIG instance is a part of. pci: bus id. nvlink_peers: device_ids reached by
     NVLink. pcie_gen, pcie_width: of the link as it is now. ecc_uncorrected: since the driver was loaded. xid: the last
     XID error code seen since the agent started. fault: why the device is not to be used; empty is healthy.
@@ -44,6 +45,7 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
     ecc_uncorrected: int | None = None
     xid: int | None = None
     fault: str = ""
+    sm_use: float | None = None
 
 
 class WeightsReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +78,7 @@ class WorkerLoad(msgspec.Struct, frozen=True, kw_only=True):
 
     running, waiting: requests in the batch and before it. waiting_tokens: prompt tokens not yet computed.
     kv_blocks_used: blocks in use or reserved. tickets: live reservations. handoffs: transfers under way.
-    kv_bytes_received, kv_bytes_sent: since the process started.
+    kv_bytes_received, kv_bytes_sent: since the process has its role.
     """
 
     running: int
