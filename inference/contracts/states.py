@@ -159,6 +159,14 @@ class DeviceKind(StrEnum):
     CPU = "cpu"
 
 
+class PlacementStrategy(StrEnum):
+    """Where the workers of a pool go. SPREAD: over as many nodes as there are, so that losing one costs little.
+    PACK: onto as few as will do, so that whole nodes stay free for workers that need many devices."""
+
+    SPREAD = "spread"
+    PACK = "pack"
+
+
 class OperationKind(StrEnum):
     """What an operator asked for."""
 

@@ -75,20 +75,24 @@ def _known(workers: dict[str, Worker], move: Move) -> Worker:
 
 def _start(deployment: Deployment, start: Start) -> UUID:
     pool = Pool.objects.get(pk=start.pool_id, deployment=deployment)
-    device = Device.objects.get(pk=start.device)
+    devices = [Device.objects.get(pk=device) for device in start.devices]
     now = clock.now()
     worker = Worker.objects.create(
         name=_free_name(pool),
         pool=pool,
-        node_id=device.node_id,
+        node_id=devices[0].node_id,
         revision=deployment.stable_revision,
         incarnation=uuid4(),
         created_at=now,
         phase_since=now,
     )
-    Allocation.objects.create(device=device, worker=worker)
+    Allocation.objects.bulk_create(Allocation(device=device, worker=worker) for device in devices)
     log.info(
-        "worker assigned", worker=worker.name, worker_id=str(worker.pk), device=device.device_id, reason=start.reason
+        "worker assigned",
+        worker=worker.name,
+        worker_id=str(worker.pk),
+        devices=[device.device_id for device in devices],
+        reason=start.reason,
     )
     return worker.node_id
 

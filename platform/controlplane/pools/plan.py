@@ -19,10 +19,35 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
-from inference.contracts.states import DeviceKind, NodePhase, Role, WorkerDesired, WorkerPhase
+from controlplane.pools.plan_types import (
+    DeviceSeen,
+    Flip,
+    Move,
+    NodeSeen,
+    Plan,
+    PoolSeen,
+    Snapshot,
+    Start,
+    Unmet,
+    WorkerSeen,
+)
+from inference.contracts.states import DeviceKind, NodePhase, WorkerDesired, WorkerPhase
 from inference.planning.placement import Slot, choose_kind, choose_slot
+
+__all__ = [
+    "DeviceSeen",
+    "Flip",
+    "Move",
+    "NodeSeen",
+    "Plan",
+    "PoolSeen",
+    "Snapshot",
+    "Start",
+    "Unmet",
+    "WorkerSeen",
+    "plan",
+]
 
 #: Phases in which a worker may have answers to finish; UNKNOWN may be any of them.
 _MAY_SERVE = frozenset({WorkerPhase.READY, WorkerPhase.DRAINING, WorkerPhase.UNKNOWN})
@@ -33,95 +58,6 @@ _LEAVING = _MAY_SERVE | {WorkerPhase.STOPPING}
 _GONE = frozenset({WorkerPhase.STOPPED})
 
 _NOUN = {DeviceKind.GPU: "GPU", DeviceKind.CPU: "CPU slot", None: "device"}
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceSeen:
-    """device: unique in the fleet. held_by: id of the worker it is given to. leaving: that worker is on its way out."""
-
-    device: str
-    node: str
-    kind: DeviceKind
-    index: int
-    missing: bool
-    held_by: str | None
-    leaving: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSeen:
-    """busy: requests it computes or has waiting; None is not known, which is not idle. reason: what its node says of
-    the phase, in words."""
-
-    worker_id: str
-    name: str
-    pool_id: str
-    node: str
-    desired: WorkerDesired
-    phase: WorkerPhase
-    phase_since: datetime
-    created_at: datetime
-    busy: int | None
-    attempts: int = 0
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PoolSeen:
-    pool_id: str
-    role: Role
-    replicas: int
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """One deployment with its pools and workers, and the whole fleet (nodes by name)."""
-
-    deleting: bool
-    pools: tuple[PoolSeen, ...]
-    workers: tuple[WorkerSeen, ...]
-    nodes: Mapping[str, NodePhase]
-    devices: tuple[DeviceSeen, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    pool_id: str
-    device: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    worker_id: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unmet:
-    """Workers of a pool that are wanted and can't start now."""
-
-    pool_id: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """remove: gone, their rows and devices are let go. wait: for devices that are being freed. refused: nothing that
-    is under way would make room."""
-
-    start: tuple[Start, ...] = ()
-    undrain: tuple[Move, ...] = ()
-    drain: tuple[Move, ...] = ()
-    stop: tuple[Move, ...] = ()
-    remove: tuple[Move, ...] = ()
-    wait: tuple[Unmet, ...] = ()
-    refused: tuple[Unmet, ...] = ()
-
-    @property
-    def acts(self) -> bool:
-        """Whether applying it changes what shall run."""
-        return bool(self.start or self.undrain or self.drain or self.stop or self.remove)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +128,7 @@ def _scale(pool: PoolSeen, snapshot: Snapshot) -> _Scaling:
 
 
 def _silent(worker: WorkerSeen, snapshot: Snapshot) -> bool:
-    return snapshot.nodes[worker.node] == NodePhase.LOST
+    return snapshot.nodes[worker.node].phase == NodePhase.LOST
 
 
 def _can_come_back(worker: WorkerSeen, snapshot: Snapshot) -> bool:
@@ -217,7 +153,7 @@ def _free(snapshot: Snapshot, gone: set[str]) -> list[Slot]:
 
 
 def _usable(device: DeviceSeen, snapshot: Snapshot) -> bool:
-    return not device.missing and snapshot.nodes[device.node] == NodePhase.READY
+    return not device.missing and snapshot.nodes[device.node].phase == NodePhase.READY
 
 
 def _place(
@@ -239,7 +175,7 @@ def _place(
     start: list[Start] = []
     while (pool := _neediest(snapshot.pools, missing)) and (slot := choose_slot(free, crowd[pool.pool_id], taken)):
         have = pool.replicas - missing[pool.pool_id]
-        start.append(Start(pool.pool_id, slot.device, f"{pool.role} has {have} of {_count(pool.replicas)}"))
+        start.append(Start(pool.pool_id, (slot.device,), f"{pool.role} has {have} of {_count(pool.replicas)}"))
         free.remove(slot)
         missing[pool.pool_id] -= 1
         crowd[pool.pool_id][slot.node] += 1
@@ -276,8 +212,8 @@ def _inventory(devices: Sequence[DeviceSeen], kind: DeviceKind | None, snapshot:
     """What the fleet has, in a few words, when none of it is free."""
     if not devices:
         return "the fleet has none"
-    away = sum(snapshot.nodes[device.node] != NodePhase.READY for device in devices)
-    missing = sum(device.missing and snapshot.nodes[device.node] == NodePhase.READY for device in devices)
+    away = sum(snapshot.nodes[device.node].phase != NodePhase.READY for device in devices)
+    missing = sum(device.missing and snapshot.nodes[device.node].phase == NodePhase.READY for device in devices)
     taken = len(devices) - away - missing
     parts = [
         f"{taken} taken" if taken else "",

@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from controlplane.core.errors import NotFound
 from controlplane.fleet.models import Device, Node
 from controlplane.pools.models import Deployment, Pool, Worker
-from controlplane.pools.plan import DeviceSeen, PoolSeen, Snapshot, WorkerSeen
+from controlplane.pools.plan import DeviceSeen, NodeSeen, PoolSeen, Snapshot, WorkerSeen
 from inference.contracts.states import DeviceKind, NodePhase, Role, WorkerDesired, WorkerPhase
 
 
@@ -70,7 +70,7 @@ def snapshot(deployment: Deployment, nodes: Sequence[Node]) -> Snapshot:
             for pool in Pool.objects.filter(deployment=deployment)
         ),
         workers=tuple(worker_seen(worker) for worker in workers),
-        nodes={node.name: NodePhase(node.phase) for node in nodes},
+        nodes={node.name: NodeSeen(node.name, NodePhase(node.phase)) for node in nodes},
         devices=tuple(_device_seen(device) for device in devices),
     )
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.pools.plan import DeviceSeen, Move, Plan, PoolSeen, Snapshot, WorkerSeen
+from controlplane.pools.plan import DeviceSeen, Move, NodeSeen, Plan, PoolSeen, Snapshot, WorkerSeen
 from inference.contracts.states import DeviceKind, NodePhase, Role, WorkerDesired, WorkerPhase
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -78,7 +78,7 @@ def fleet(
         deleting=deleting,
         pools=tuple(pools),
         workers=workers,
-        nodes={node: NodePhase.LOST if node in lost else NodePhase.READY for node in nodes},
+        nodes={node: NodeSeen(node, NodePhase.LOST if node in lost else NodePhase.READY) for node in nodes},
         devices=(*held, *(slot for slots_of_node in free.values() for slot in slots_of_node)),
     )
 
@@ -97,9 +97,9 @@ def applied(snapshot: Snapshot, plan: Plan, *, serial: int = 0) -> Snapshot:
     node_of = {each.device: each.node for each in snapshot.devices}
     holders = {each.device: each.held_by for each in snapshot.devices if each.held_by not in removed}
     for number, start in enumerate(plan.start):
-        born = worker(f"{start.pool_id}-new{serial}.{number}", WorkerPhase.ASSIGNED, node=node_of[start.device])
+        born = worker(f"{start.pool_id}-new{serial}.{number}", WorkerPhase.ASSIGNED, node=node_of[start.devices[0]])
         workers.append(replace(born, created_at=NOW, busy=None))
-        holders[start.device] = born.worker_id
+        holders |= dict.fromkeys(start.devices, born.worker_id)
     leaving = {each.worker_id for each in workers if each.desired != WorkerDesired.RUN}
     leaving |= {each.held_by for each in snapshot.devices if each.leaving and each.held_by not in desired}
     devices = tuple(
@@ -114,7 +114,7 @@ def places(snapshot: Snapshot) -> Counter[str]:
     return Counter(
         each.pool_id
         for each in snapshot.workers
-        if each.desired == WorkerDesired.RUN and snapshot.nodes[each.node] != NodePhase.LOST
+        if each.desired == WorkerDesired.RUN and snapshot.nodes[each.node].phase != NodePhase.LOST
     )
 
 
@@ -127,7 +127,9 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     """Any state that rows can be in: every desired with every phase, nodes silent, devices missing or of two kinds,
     devices held by other deployments."""
     nodes = {
-        name: draw(st.sampled_from([NodePhase.READY, NodePhase.READY, NodePhase.LOST, NodePhase.JOINING]))
+        name: NodeSeen(
+            name, draw(st.sampled_from([NodePhase.READY, NodePhase.READY, NodePhase.LOST, NodePhase.JOINING]))
+        )
         for name in "abc"[: draw(st.integers(1, 3))]
     }
     workers: list[WorkerSeen] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.pools.plan import Plan, Snapshot, plan
+from controlplane.pools.plan import NodeSeen, Plan, Snapshot, plan
 from inference.contracts.states import NodePhase, WorkerDesired, WorkerPhase
 from tests.control.pools.fleets import applied, device, fleet, of_every_state, places, worker
 
@@ -27,7 +27,7 @@ def test_new_deployment_starts_one_pair_first_when_devices_are_short() -> None:
 def test_workers_of_a_pool_start_on_different_nodes() -> None:
     made = plan(fleet(prefill=2, decode=2, nodes=("a", "b")))
 
-    assert {(start.pool_id, start.device[0]) for start in made.start} == {
+    assert {(start.pool_id, start.devices[0][0]) for start in made.start} == {
         ("prefill", "a"),
         ("prefill", "b"),
         ("decode", "a"),
@@ -99,7 +99,7 @@ def test_a_worker_on_a_silent_node_is_replaced_elsewhere_and_keeps_its_device() 
     away = worker("decode-1", WorkerPhase.UNKNOWN, node="a")
     made = plan(fleet(away, decode=1, nodes=("a", "b"), lost=("a",)))
 
-    assert [start.device for start in made.start] == ["b/0"]
+    assert [start.devices for start in made.start] == [("b/0",)]
     assert made.stop == made.remove == ()
 
 
@@ -139,7 +139,7 @@ def test_a_worker_that_is_gone_is_removed_and_its_device_serves_at_once() -> Non
     made = plan(fleet(worker("decode-1", WorkerPhase.STOPPED, desired=STOP), decode=1, slots=1))
 
     assert ids(made.remove) == ["decode-1"]
-    assert [start.device for start in made.start] == ["a/0"]
+    assert [start.devices for start in made.start] == [("a/0",)]
 
 
 def test_a_worker_stopped_by_its_agent_and_still_wanted_keeps_its_place() -> None:
@@ -175,7 +175,7 @@ def test_a_missing_device_takes_no_worker() -> None:
         deleting=False,
         pools=state.pools,
         workers=(),
-        nodes={"a": NodePhase.READY},
+        nodes={"a": NodeSeen("a", NodePhase.READY)},
         devices=(device("a/0", missing=True),),
     )
 
@@ -200,19 +200,19 @@ def test_starts_use_distinct_free_devices_of_reporting_nodes(snapshot: Snapshot)
     devices = {each.device: each for each in snapshot.devices}
     gone = set(ids(made.remove))
 
-    chosen = [devices[start.device] for start in made.start]
+    chosen = [devices[device] for start in made.start for device in start.devices]
     assert len({each.device for each in chosen}) == len(chosen)
     for each in chosen:
         assert each.held_by is None or each.held_by in gone
         assert not each.missing
-        assert snapshot.nodes[each.node] == NodePhase.READY
+        assert snapshot.nodes[each.node].phase == NodePhase.READY
 
 
 @of_every_state
 def test_workers_of_one_deployment_start_on_one_kind_of_device(snapshot: Snapshot) -> None:
     kinds = {each.device: each.kind for each in snapshot.devices}
 
-    assert len({kinds[start.device] for start in plan(snapshot).start}) <= 1
+    assert len({kinds[start.devices[0]] for start in plan(snapshot).start}) <= 1
 
 
 @of_every_state
@@ -267,10 +267,13 @@ def test_nothing_is_refused_while_a_device_of_the_kind_is_free(snapshot: Snapsho
     if not made.refused or not made.start:
         return
     after = applied(snapshot, made)
-    kind = {each.device: each.kind for each in snapshot.devices}[made.start[0].device]
+    kind = {each.device: each.kind for each in snapshot.devices}[made.start[0].devices[0]]
 
     assert not any(
-        each.kind == kind and each.held_by is None and not each.missing and snapshot.nodes[each.node] == NodePhase.READY
+        each.kind == kind
+        and each.held_by is None
+        and not each.missing
+        and snapshot.nodes[each.node].phase == NodePhase.READY
         for each in after.devices
     )
 
