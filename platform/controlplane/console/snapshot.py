@@ -17,7 +17,7 @@ from controlplane.catalog.selectors import model_list
 from controlplane.console.hub import Hub
 from controlplane.fleet.presenters import node_view
 from controlplane.fleet.selectors import device_holders, node_list
-from controlplane.operations.presenters import operation_view
+from controlplane.operations.presenters import operation_views
 from controlplane.operations.selectors import operation_list
 from controlplane.pools.presenters import deployment_view
 from controlplane.pools.selectors import deployment_list
@@ -46,7 +46,7 @@ def read(seq: str, frames: tuple[TelemetryFrame, ...]) -> Snapshot:
         seq=seq,
         deployments=tuple(deployment_view(deployment) for deployment in deployment_list()),
         nodes=tuple(node_view(node, holders) for node in node_list()),
-        operations=tuple(operation_view(operation) for operation in operation_list()),
+        operations=operation_views(operation_list()),
         models=tuple(model_view(model) for model in model_list()),
         frames=frames,
     )

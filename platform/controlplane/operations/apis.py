@@ -11,7 +11,7 @@ from rest_framework.views import APIView
 from controlplane.core.api import answer
 from controlplane.core.schema import documented
 from controlplane.operations import selectors
-from controlplane.operations.presenters import operation_view
+from controlplane.operations.presenters import operation_view, operation_views
 from inference.contracts.console import OperationView
 
 
@@ -19,7 +19,7 @@ class OperationListApi(APIView):
     @documented("List the newest operations", answers={200: list[OperationView]})
     def get(self, request: Request) -> Response:
         """The newest 50 of deploy, resize and delete, newest first, with their steps."""
-        return answer([operation_view(operation) for operation in selectors.operation_list()])
+        return answer(operation_views(selectors.operation_list()))
 
 
 class OperationApi(APIView):

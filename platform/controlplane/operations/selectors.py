@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from uuid import UUID
 
 from django.db.models import QuerySet
 
 from controlplane.core.errors import NotFound
-from controlplane.operations.models import Operation
-from inference.contracts.states import OperationState
+from controlplane.operations.models import Operation, OperationTarget
+from inference.contracts.states import OPERATION_OPEN, OperationState
 
 #: How many a list shows.
 NEWEST = 50
 
 
+def operation_all() -> QuerySet[Operation]:
+    """The newest first, with all that is shown of them."""
+    return Operation.objects.prefetch_related("steps", "targets")
+
+
 def operation_list(*, limit: int = NEWEST) -> QuerySet[Operation]:
-    """The newest first, with their steps."""
-    return Operation.objects.prefetch_related("steps")[:limit]
+    """The newest first."""
+    return operation_all()[:limit]
 
 
 def operation_get(operation_id: UUID) -> Operation:
@@ -24,7 +31,7 @@ def operation_get(operation_id: UUID) -> Operation:
     Raises:
         NotFound: no operation has this id.
     """
-    operation = Operation.objects.prefetch_related("steps").filter(pk=operation_id).first()
+    operation = operation_all().filter(pk=operation_id).first()
     if operation is None:
         raise NotFound("operation", str(operation_id))
     return operation
@@ -32,4 +39,20 @@ def operation_get(operation_id: UUID) -> Operation:
 
 def operation_running(*, target_kind: str, target_id: str) -> Operation | None:
     """The operation that runs on this target; there is at most one."""
-    return Operation.objects.filter(target_kind=target_kind, target_id=target_id, state=OperationState.RUNNING).first()
+    return Operation.objects.filter(targets__kind=target_kind, targets__target_id=target_id, targets__held=True).first()
+
+
+def queued_behind(operations: Iterable[Operation]) -> dict[UUID, tuple[str, ...]]:
+    """For each queued one of `operations`, the ids of those that it waits for. One query, none without a queued one."""
+    waiting = {operation.pk for operation in operations if operation.state == OperationState.QUEUED}
+    if not waiting:
+        return {}
+    behind: dict[UUID, list[str]] = {pk: [] for pk in waiting}
+    before: dict[tuple[str, str], list[str]] = defaultdict(list)
+    rows = OperationTarget.objects.filter(operation__state__in=OPERATION_OPEN).order_by("-held", "id")
+    for kind, target_id, pk in rows.values_list("kind", "target_id", "operation_id"):
+        ahead = before[kind, target_id]
+        if pk in waiting:
+            behind[pk] += [other for other in ahead if other not in behind[pk]]
+        ahead.append(str(pk))
+    return {pk: tuple(others) for pk, others in behind.items()}

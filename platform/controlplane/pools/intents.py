@@ -31,7 +31,9 @@ def intents_advance(deployment: Deployment, seen: Snapshot, made: Plan, *, gone:
         conflict = _conflict(deployment)
         _write(
             whole,
-            scaling_progress(seen.pools, seen.workers, unmet=unmet, since=whole.started_at, conflict=conflict),
+            scaling_progress(
+                seen.pools, seen.workers, unmet=unmet, since=whole.started_at or whole.requested_at, conflict=conflict
+            ),
             gone,
         )
     for pool in seen.pools:
@@ -40,7 +42,11 @@ def intents_advance(deployment: Deployment, seen: Snapshot, made: Plan, *, gone:
             workers = [worker for worker in seen.workers if worker.pool_id == pool.pool_id]
             unmet = [each.reason for each in (*made.wait, *made.refused) if each.pool_id == pool.pool_id]
             ours = [name for name in gone if name.startswith(f"{pool.role}-")]
-            _write(operation, scaling_progress([pool], workers, unmet=unmet, since=operation.started_at), ours)
+            _write(
+                operation,
+                scaling_progress([pool], workers, unmet=unmet, since=operation.started_at or operation.requested_at),
+                ours,
+            )
 
 
 def _write(operation: Operation, progress: Progress, gone: Sequence[str]) -> None:

@@ -18,9 +18,8 @@ from controlplane.core.errors import Conflict, Invalid, NotFound, StaleGeneratio
 from controlplane.fleet.models import Device, Node
 from controlplane.operations.models import Operation
 from controlplane.operations.selectors import operation_running
-from controlplane.operations.services import operation_finish, operation_start
+from controlplane.operations.services import Target, operation_start
 from controlplane.pools import selectors
-from controlplane.pools.announce import deployments_announce, reconcile_request
 from controlplane.pools.intents import DEPLOYMENT, POOL
 from controlplane.pools.models import Deployment, Pool, Revision, Worker
 from controlplane.pools.node_spec import node_specs_renew
@@ -28,7 +27,7 @@ from controlplane.pools.plan import plan
 from controlplane.pools.settings_check import settings_check
 from inference.contracts.bounds import LARGEST
 from inference.contracts.specs import EngineSettings
-from inference.contracts.states import OperationKind, OperationState, Role, WorkerDesired, WorkerPhase
+from inference.contracts.states import OperationKind, Role, WorkerDesired, WorkerPhase
 
 log = structlog.get_logger()
 
@@ -100,18 +99,14 @@ def deployment_create(
     shape = " + ".join(f"{replicas} {role}" for role, replicas in counts.items() if replicas)
     operation = operation_start(
         kind=OperationKind.DEPLOY,
-        target_kind=DEPLOYMENT,
-        target_id=str(deployment.pk),
-        target_name=name,
-        target_generation=1,
+        targets=[Target(DEPLOYMENT, str(deployment.pk), name)],
         title=f"Deploy {name}",
         requested_by=requested_by,
+        request={"deployment_id": deployment.pk},
         before="not deployed",
         after=shape,
     )
     log.info("deployment created", deployment=name, model=model, shape=shape, requested_by=requested_by)
-    reconcile_request([deployment.pk])
-    deployments_announce([deployment.pk])
     return deployment, operation
 
 
@@ -171,23 +166,19 @@ def pool_resize(*, pool_id: UUID, generation: int, replicas: int, requested_by: 
         current = {"generation": pool.generation, "replicas": pool.replicas}
         raise StaleGeneration(f"The {pool.role} pool of {deployment}", generation, current)
     _check_replicas(pool, replicas)
-    before, pool.replicas, pool.generation = pool.replicas, replicas, generation + 1
-    pool.save(update_fields=["replicas", "generation"])
+    before = pool.replicas
     operation = operation_start(
         kind=OperationKind.RESIZE,
-        target_kind=POOL,
-        target_id=str(pool_id),
-        target_name=str(pool),
-        target_generation=pool.generation,
+        targets=[Target(POOL, str(pool_id), str(pool))],
         title=f"Resize {pool.role} of {pool.deployment} from {before} to {replicas}",
         requested_by=requested_by,
+        request={"pool_id": str(pool_id), "replicas": replicas},
         reason=reason,
         before=_replicas(before),
         after=_replicas(replicas),
     )
     log.info("pool resized", pool=str(pool), before=before, after=replicas, requested_by=requested_by, reason=reason)
-    reconcile_request([pool.deployment_id])
-    deployments_announce([pool.deployment_id])
+    pool.refresh_from_db()
     return Resized(pool, operation)
 
 
@@ -222,28 +213,20 @@ def deployment_delete(*, name: str, requested_by: str, reason: str = "") -> Oper
     under_way = operation_running(target_kind=DEPLOYMENT, target_id=target_id)
     if deployment.deleting and under_way is not None:
         return under_way
-    deployment.deleting = True
-    deployment.save(update_fields=["deleting"])
-    for pool in deployment.pools.all():
-        running = operation_running(target_kind=POOL, target_id=str(pool.pk))
-        if running is not None:
-            operation_finish(running, OperationState.SUPERSEDED, f"Deleting {name} took over.")
+    pools = [Target(POOL, str(pool.pk), str(pool)) for pool in deployment.pools.all()]
     workers = Worker.objects.filter(pool__deployment=deployment).count()
     operation = operation_start(
         kind=OperationKind.DELETE,
-        target_kind=DEPLOYMENT,
-        target_id=target_id,
-        target_name=name,
-        target_generation=1,
+        targets=[Target(DEPLOYMENT, target_id, name), *pools],
         title=f"Delete {name}",
         requested_by=requested_by,
+        request={"deployment_id": deployment.pk},
         reason=reason,
         before=_replicas(workers),
         after="not deployed",
+        supersede_all=True,
     )
     log.info("deployment is to go", deployment=name, requested_by=requested_by, reason=reason)
-    reconcile_request([deployment.pk])
-    deployments_announce([deployment.pk])
     return operation
 
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from controlplane.operations.models import Operation
-from controlplane.operations.services import operation_start
+from controlplane.operations.services import Target, operation_start
 from inference.contracts.states import OperationKind
 
+P1 = Target("pool", "p1", "chat/decode")
+P2 = Target("pool", "p2", "chat/prefill")
 
-def start(**changes: Any) -> Operation:
+
+def start(*targets: Target, **changes: Any) -> Operation:
+    """On pool p1 where no target is given."""
     wanted: dict[str, Any] = {
         "kind": OperationKind.RESIZE,
-        "target_kind": "pool",
-        "target_id": "p1",
-        "target_name": "chat / decode",
-        "target_generation": 2,
+        "targets": targets or (P1,),
         "title": "Resize decode to 2",
         "requested_by": "ada",
+        "request": {"replicas": 2},
         "reason": "evening traffic",
         "before": "1 replica",
         "after": "2 replicas",

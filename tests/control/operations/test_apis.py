@@ -6,10 +6,10 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 from rest_framework.test import APIClient
 
-from controlplane.operations.services import operation_finish, operation_step
+from controlplane.operations.services import Target, operation_finish, operation_step
 from inference.contracts.states import OperationState
 from tests.control.conftest import Clock
-from tests.control.operations.records import start
+from tests.control.operations.records import P2, start
 
 pytestmark = pytest.mark.django_db
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 def test_operations_are_listed_newest_first(api: APIClient, now: Clock) -> None:
     first = start()
     now.advance(5)
-    second = start(target_id="p2")
+    second = start(targets=(P2,))
 
     listed = api.get("/api/v1/operations").json()
     assert [operation["id"] for operation in listed] == [str(second.pk), str(first.pk)]
@@ -26,7 +26,7 @@ def test_operations_are_listed_newest_first(api: APIClient, now: Clock) -> None:
 def test_the_list_ends_after_fifty(api: APIClient, now: Clock) -> None:
     for number in range(52):
         now.advance(1)
-        start(target_id=f"p{number}", title=f"Resize {number}")
+        start(targets=(Target("pool", f"p{number}", "chat/decode"),), title=f"Resize {number}")
 
     listed = api.get("/api/v1/operations").json()
     assert len(listed) == 50
@@ -37,9 +37,9 @@ def test_listing_costs_the_same_however_many_there_are(
     api: APIClient, django_assert_num_queries: DjangoAssertNumQueries, now: Clock
 ) -> None:
     for number in range(5):
-        operation_step(start(target_id=f"p{number}"), "started")
+        operation_step(start(targets=(Target("pool", f"p{number}", "chat/decode"),)), "started")
 
-    with django_assert_num_queries(4):  # session, user, operations, steps
+    with django_assert_num_queries(5):  # session, user, operations, steps, targets
         api.get("/api/v1/operations")
 
 
@@ -54,7 +54,7 @@ def test_one_operation_tells_its_whole_story(api: APIClient, now: Clock) -> None
         "id": str(operation.pk),
         "kind": "resize",
         "state": "succeeded",
-        "target": "chat / decode",
+        "target": "chat/decode",
         "title": "Resize decode to 2",
         "requested_by": "ada",
         "reason": "evening traffic",

@@ -4,7 +4,7 @@ import pytest
 from django.db import IntegrityError, transaction
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
-from controlplane.operations.models import Operation
+from controlplane.operations.models import Operation, OperationTarget
 from controlplane.operations.services import (
     operation_finish,
     operation_progress,
@@ -14,7 +14,7 @@ from controlplane.operations.services import (
 from inference.contracts.console import OperationChanged
 from inference.contracts.states import OperationState
 from tests.control.conftest import Clock, Outbox
-from tests.control.operations.records import start
+from tests.control.operations.records import P2, start
 from tests.control.races import at_once
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
@@ -31,7 +31,7 @@ def test_operation_starts_running_and_consoles_are_told(
     assert isinstance(event, OperationChanged)
     assert event.operation.id == str(operation.pk)
     assert (event.operation.state, event.operation.progress) == (OperationState.RUNNING, 0.0)
-    assert (event.operation.target, event.operation.before) == ("chat / decode", "1 replica")
+    assert (event.operation.target, event.operation.before) == ("chat/decode", "1 replica")
 
 
 def test_what_is_rolled_back_is_not_announced(
@@ -46,7 +46,7 @@ def test_what_is_rolled_back_is_not_announced(
 
 
 def test_a_later_operation_on_the_same_target_supersedes_the_running_one() -> None:
-    first, elsewhere = start(), start(target_id="p2")
+    first, elsewhere = start(), start(targets=(P2,))
     second = start(title="Resize decode to 3")
 
     for operation in (first, elsewhere, second):
@@ -58,9 +58,9 @@ def test_a_later_operation_on_the_same_target_supersedes_the_running_one() -> No
 
 def test_the_database_refuses_two_running_operations_on_one_target() -> None:
     start()
-    twin = start(target_id="p2")
+    twin = start(P2).targets.get()
     with pytest.raises(IntegrityError), transaction.atomic():
-        Operation.objects.filter(pk=twin.pk).update(target_id="p1")
+        OperationTarget.objects.filter(pk=twin.pk).update(target_id="p1")
 
 
 def test_the_same_step_twice_in_a_row_is_written_once() -> None:
@@ -134,7 +134,7 @@ def test_nothing_is_added_after_the_end() -> None:
 
 
 def test_running_is_no_end() -> None:
-    with pytest.raises(ValueError, match="not as running"):
+    with pytest.raises(ValueError, match="is not running any more"):
         operation_finish(start(), OperationState.RUNNING, "")
 
 
@@ -142,12 +142,11 @@ def test_an_operation_that_takes_too_long_is_closed_as_failed(now: Clock, settin
     settings.OPERATION_DEADLINE_S = 60
     old = start()
     operation_step(old, "decode-1 is loading the model")
-    now.advance(59)
-    young = start(target_id="p2")
-    assert operations_expire(now=now()) == 0
+    for _ in range(12):
+        assert operations_expire(now=now.advance(5)) == 0
+    young = start(P2)
 
-    now.advance(2)
-    assert operations_expire(now=now()) == 1
+    assert operations_expire(now=now.advance(1)) == 1
     old.refresh_from_db()
     young.refresh_from_db()
     assert (old.state, young.state) == (OperationState.FAILED, OperationState.RUNNING)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pytest_django import Settings
 
 from controlplane.fleet.models import Node
 from controlplane.pools.models import Allocation, Deployment, Pool, Worker
@@ -189,7 +190,10 @@ def test_a_worker_that_failed_fails_the_operation_with_its_reason_and_is_not_rep
     assert world.worker("decode-2").log_tail == "last line"
 
 
-def test_an_operation_that_never_gets_its_devices_fails_at_the_deadline_and_says_why(world: World) -> None:
+def test_an_operation_that_never_gets_its_devices_fails_at_the_deadline_and_says_why(
+    world: World, settings: Settings
+) -> None:
+    settings.OPERATION_DEADLINE_S = 30
     world.node("a", slots=2)
     world.deploy(prefill=1, decode=1)
     world.come_up()
@@ -197,13 +201,14 @@ def test_an_operation_that_never_gets_its_devices_fails_at_the_deadline_and_says
     assert operation is not None
     assert world.operation(operation).state == OperationState.RUNNING
 
-    world.now.advance(1801)
-    world.report()
-    world.sweep()
+    for _ in range(7):
+        world.now.advance(5)
+        world.report()
+        world.sweep()
 
     assert world.operation(operation).state == OperationState.FAILED
     assert world.operation(operation).outcome == (
-        "Not done after 1800 s: decode needs 1 free CPU slot: 2 CPU slots, all taken. What was asked for stays wanted."
+        "Not done after 30 s: decode needs 1 free CPU slot: 2 CPU slots, all taken. What was asked for stays wanted."
     )
     assert world.pool("decode").replicas == 2
 

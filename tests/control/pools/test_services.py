@@ -97,7 +97,7 @@ def test_an_operation_says_who_wanted_what(pair: World) -> None:
     assert operation is not None
     assert operation.kind == OperationKind.RESIZE
     assert operation.title == "Resize decode of m from 1 to 3"
-    assert (operation.target_name, operation.requested_by) == ("m/decode", OPERATOR)
+    assert (operation.targets.get().name, operation.requested_by) == ("m/decode", OPERATOR)
     assert (operation.before, operation.after) == ("1 worker", "3 workers")
 
 

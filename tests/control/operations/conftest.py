@@ -1,0 +1,52 @@
+"""Workflows of the tests' own, so that no test of this app depends on what pools or nodes do."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.operations import workflows
+from controlplane.operations.models import Operation
+from controlplane.operations.workflows import Workflow, register
+from inference.contracts.states import OperationKind
+
+
+class Wanted:
+    """What the workflows of these tests write: the titles of the operations that began, in order.
+
+    refuse: begin and cancel raise it.
+    """
+
+    def __init__(self) -> None:
+        self.began: list[str] = []
+        self.cancelled: list[str] = []
+        self.refuse: Exception | None = None
+
+    def begin(self, operation: Operation) -> None:
+        if self.refuse is not None:
+            raise self.refuse
+        self.began.append(operation.title)
+
+    def cancel(self, operation: Operation) -> str:
+        if self.refuse is not None:
+            raise self.refuse
+        self.cancelled.append(operation.title)
+        return "1 replica is wanted again."
+
+
+@pytest.fixture(autouse=True)
+def wanted(monkeypatch: pytest.MonkeyPatch) -> Wanted:
+    """RESIZE gives way to a later RESIZE, and can be cancelled and retried; of ROLL_OUT and DELETE, nothing can."""
+    world = Wanted()
+    monkeypatch.setattr(workflows, "_registered", {})
+    register(
+        Workflow(
+            OperationKind.RESIZE,
+            begin=world.begin,
+            cancel=world.cancel,
+            retryable=True,
+            supersedes=frozenset({OperationKind.RESIZE}),
+        )
+    )
+    register(Workflow(OperationKind.ROLL_OUT, begin=world.begin))
+    register(Workflow(OperationKind.DELETE, begin=world.begin))
+    return world
