@@ -18,7 +18,7 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
     """One device as its node sees it. None means "not known", never zero.
 
     cores: the processor cores of a CPU slot. memory_total, memory_used: bytes. utilization: 0..1. power_w: watts.
-    memory_bandwidth_use: 0..1, share of device memory bandwidth used, or of time in which it was used, as the card tells.
+    memory_bandwidth_use: 0..1, share of memory bandwidth used, or of the time in which it was, as the card tells.
     sm_use: 0..1, share of the multiprocessors that computed (utilization is only the share of time with a kernel).
     parent: device_id of the GPU that this MIG instance is a part of. pci: bus id. nvlink_peers: device_ids reached by
     NVLink. pcie_gen, pcie_width: of the link as it is now. ecc_uncorrected: since the driver was loaded. xid: the last
