@@ -260,7 +260,8 @@ class OperationTargetView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperationView(msgspec.Struct, frozen=True, kw_only=True):
-    """progress: 0..1. before, after: what changes, in words ("2 replicas"). queued_behind: ids of operations that it
+    """progress: 0..1. before, after: what changes, in words ("2 replicas"). started_at: None while it is queued, and
+    for ever when it ended in the queue. target: name of the first of `targets`. queued_behind: ids of operations that it
     waits for. retry_of: the operation that this one tries again. cancellable, retryable: what can be done now."""
 
     id: str
@@ -274,7 +275,7 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     after: str
     progress: float
     outcome: str
-    started_at: str
+    started_at: str | None
     finished_at: str | None
     steps: tuple[OperationStepView, ...]
     targets: tuple[OperationTargetView, ...] = ()

@@ -190,10 +190,11 @@ class OperationState(StrEnum):
     """Where an operator's intent stands. Written by the operations services.
 
         QUEUED ──> RUNNING ──> SUCCEEDED | FAILED | SUPERSEDED | CANCELLED
-          └──> CANCELLED | FAILED
+          └──> CANCELLED | FAILED | SUPERSEDED
 
-    QUEUED: waits, because its caller asked for that, until the operations it conflicts with have ended.
-    FAILED: also a roll-out that was rolled back by itself. SUPERSEDED: a later operation of the same kind took over.
+    QUEUED: waits, because its caller asked for that, until the operations it conflicts with have ended. FAILED from
+    there: its beginning was refused when its turn came.
+    FAILED: also a roll-out that was rolled back by itself. SUPERSEDED: a later operation took over.
     CANCELLED: a person took it back; what was wanted before is wanted again.
     """
 

@@ -101,8 +101,8 @@ export function OperationProgress({ operation, nowMs }: OperationProgressProps) 
   );
 }
 
-/** Seconds from start to end, or to `nowMs` while it runs. */
+/** Seconds from start to end, or to `nowMs` while it is open; from its request while it has not started. */
 export function secondsTaken(operation: OperationView, nowMs: number): number {
   const end = operation.finished_at === null ? nowMs : Date.parse(operation.finished_at);
-  return (end - Date.parse(operation.started_at)) / 1000;
+  return (end - Date.parse(operation.started_at ?? operation.requested_at)) / 1000;
 }

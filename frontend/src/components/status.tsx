@@ -27,6 +27,7 @@ const WORKER: Readonly<Record<WorkerPhase, readonly [Tone, string, boolean]>> = 
   [WorkerPhase.LOADING]: ["busy", "Loading", true],
   [WorkerPhase.READY]: ["good", "Ready", false],
   [WorkerPhase.DRAINING]: ["busy", "Draining", true],
+  [WorkerPhase.SWITCHING]: ["busy", "Switching role", true],
   [WorkerPhase.STOPPING]: ["busy", "Stopping", true],
   [WorkerPhase.STOPPED]: ["busy", "Stopped", false],
   [WorkerPhase.BACKOFF]: ["warn", "Backing off", false],
@@ -41,10 +42,12 @@ const NODE: Readonly<Record<NodePhase, readonly [Tone, string, boolean]>> = {
 };
 
 const OPERATION: Readonly<Record<OperationState, readonly [Tone, string, boolean]>> = {
+  [OperationState.QUEUED]: ["busy", "Queued", false],
   [OperationState.RUNNING]: ["busy", "Running", true],
   [OperationState.SUCCEEDED]: ["good", "Succeeded", false],
   [OperationState.FAILED]: ["bad", "Failed", false],
   [OperationState.SUPERSEDED]: ["warn", "Superseded", false],
+  [OperationState.CANCELLED]: ["warn", "Cancelled", false],
 };
 
 export function WorkerStatus({ phase }: { readonly phase: WorkerPhase }) {

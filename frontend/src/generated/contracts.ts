@@ -167,10 +167,11 @@ export type OperationKind = (typeof OperationKind)[keyof typeof OperationKind];
  * Where an operator's intent stands. Written by the operations services.
  *
  *     QUEUED ──> RUNNING ──> SUCCEEDED | FAILED | SUPERSEDED | CANCELLED
- *       └──> CANCELLED | FAILED
+ *       └──> CANCELLED | FAILED | SUPERSEDED
  *
- * QUEUED: waits, because its caller asked for that, until the operations it conflicts with have ended.
- * FAILED: also a roll-out that was rolled back by itself. SUPERSEDED: a later operation of the same kind took over.
+ * QUEUED: waits, because its caller asked for that, until the operations it conflicts with have ended. FAILED from
+ * there: its beginning was refused when its turn came.
+ * FAILED: also a roll-out that was rolled back by itself. SUPERSEDED: a later operation took over.
  * CANCELLED: a person took it back; what was wanted before is wanted again.
  */
 export const OperationState = {
@@ -432,7 +433,8 @@ export interface DeviceView {
 }
 
 /**
- * progress: 0..1. before, after: what changes, in words ("2 replicas"). queued_behind: ids of operations that it
+ * progress: 0..1. before, after: what changes, in words ("2 replicas"). started_at: None while it is queued, and
+ * for ever when it ended in the queue. target: name of the first of `targets`. queued_behind: ids of operations that it
  * waits for. retry_of: the operation that this one tries again. cancellable, retryable: what can be done now.
  */
 export interface OperationView {
@@ -447,7 +449,7 @@ export interface OperationView {
   readonly after: string;
   readonly progress: number;
   readonly outcome: string;
-  readonly started_at: string;
+  readonly started_at: string | null;
   readonly finished_at: string | null;
   readonly steps: readonly OperationStepView[];
   readonly targets: readonly OperationTargetView[];

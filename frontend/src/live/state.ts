@@ -167,7 +167,7 @@ const byName = (a: { readonly name: string }, b: { readonly name: string }): num
   a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
 
 const newestFirst = (a: OperationView, b: OperationView): number =>
-  Date.parse(b.started_at) - Date.parse(a.started_at) || (a.id < b.id ? -1 : 1);
+  Date.parse(b.requested_at) - Date.parse(a.requested_at) || (a.id < b.id ? -1 : 1);
 
 /** Whether stream position `a` lies after `b`; positions are "<milliseconds>-<n>". */
 export function isNewer(a: string, b: string): boolean {

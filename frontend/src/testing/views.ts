@@ -119,9 +119,16 @@ export function operationView(changes: Partial<OperationView> = {}): OperationVi
     after: "2 replicas",
     progress: 0,
     outcome: "",
+    requested_at: AT,
     started_at: AT,
     finished_at: null,
     steps: [],
+    targets: [],
+    preview: null,
+    queued_behind: [],
+    retry_of: null,
+    cancellable: false,
+    retryable: false,
     ...changes,
   };
 }

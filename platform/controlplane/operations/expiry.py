@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.conf import settings
-from django.db import transaction
 
 from controlplane.operations.ending import operation_finish
 from controlplane.operations.models import Operation
@@ -16,26 +15,25 @@ from inference.contracts.states import OperationState
 _INTERVALS = 3
 
 
-@transaction.atomic
 def operations_expire(*, now: datetime) -> int:
     """The sweep's look at how long operations have run: those over OPERATION_DEADLINE_S fail; how many.
 
     Their last step is the reason. What was asked for stays wanted: only the record closes, so that no progress bar
     runs for ever.
     """
-    running = list(Operation.objects.filter(state=OperationState.RUNNING))
-    for operation in running:
+    failed = 0
+    for operation in Operation.objects.filter(state=OperationState.RUNNING):
         operation.running_s = running_seconds(
             counted_s=operation.running_s,
             seen_at=operation.seen_at or operation.started_at or now,
             now=now,
             most_s=_INTERVALS * settings.SWEEP_INTERVAL_S,
         )
-        operation.seen_at = now
-    # Only these two columns, and nobody else writes them: an operation that ends at this moment stays ended.
-    Operation.objects.bulk_update(running, ["running_s", "seen_at"], batch_size=100)
-    overdue = [operation for operation in running if operation.running_s > settings.OPERATION_DEADLINE_S]
-    return sum(operation_finish(operation, OperationState.FAILED, _overdue(operation)) for operation in overdue)
+        # Only these two columns, and nobody else writes them: an operation that ends at this moment stays ended.
+        Operation.objects.filter(pk=operation.pk).update(running_s=operation.running_s, seen_at=now)
+        if operation.running_s > settings.OPERATION_DEADLINE_S:
+            failed += operation_finish(operation, OperationState.FAILED, _overdue(operation))
+    return failed
 
 
 def _overdue(operation: Operation) -> str:

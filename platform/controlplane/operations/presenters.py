@@ -50,7 +50,7 @@ def _view(operation: Operation, behind: Sequence[str]) -> OperationView:
         progress=operation.progress,
         outcome=operation.outcome,
         requested_at=iso(operation.requested_at),
-        started_at=iso(operation.started_at or operation.requested_at),
+        started_at=iso_or_none(operation.started_at),
         finished_at=iso_or_none(operation.finished_at),
         steps=tuple(_step(step) for step in operation.steps.all()),
         targets=tuple(_target(target) for target in targets),

@@ -56,7 +56,7 @@ def _begin(operation: Operation) -> OperationState:
     try:
         if workflow.lock is not None:
             workflow.lock(operation)
-        if not transitions.lock_if(operation, OperationState.QUEUED) or conflicts.ahead_of(operation):
+        if transitions.lock(operation) != OperationState.QUEUED or conflicts.ahead_of(operation):
             return OperationState.QUEUED
         with transaction.atomic():
             transitions.run(operation)

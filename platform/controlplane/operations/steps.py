@@ -29,7 +29,7 @@ def operation_step(
     """
     if key is None and state == StepState.RUNNING:
         raise ValueError("a step that is not over needs a key, so that it can be ended")
-    if not transitions.lock_if(operation, OperationState.RUNNING):
+    if transitions.lock(operation) != OperationState.RUNNING:
         return
     rows = operation.steps.order_by("-id")
     last = (rows if key is None else rows.filter(key=key)).first()
@@ -49,7 +49,7 @@ def operation_step(
 def operation_progress(operation: Operation, share: float) -> None:
     """Say how much is done, 0..1 (clipped). It may fall: a worker that dies on the way is not done any more."""
     share = min(1.0, max(0.0, share))
-    if not transitions.lock_if(operation, OperationState.RUNNING) or operation.progress == share:
+    if transitions.lock(operation) != OperationState.RUNNING or operation.progress == share:
         return
     operation.progress = share
     operation.save(update_fields=["progress"])

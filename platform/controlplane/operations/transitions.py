@@ -19,10 +19,10 @@ from inference.contracts.states import OPERATION_OPEN, OperationState, StepState
 log = structlog.get_logger()
 
 
-def lock_if(operation: Operation, state: OperationState) -> bool:
-    """Take the row lock and the row's present values; whether it is in `state`."""
+def lock(operation: Operation) -> OperationState:
+    """Take the row lock and the row's present values; the state that it is in."""
     operation.refresh_from_db(from_queryset=Operation.objects.select_for_update())
-    return operation.state == state
+    return OperationState(operation.state)
 
 
 class Taken(Exception):

@@ -36,7 +36,8 @@ class Workflow:
     begin: writes what is wanted, when the operation starts to run: at once, or when it leaves the queue. A
         `ControlError` refuses the request (at once) or ends the operation as failed with that sentence (queued).
     lock: takes the row locks that the owner's services take before they start an operation. Called before the
-        operation's own row is locked, so that two ways to the same rows never wait for each other.
+        operation's own row is locked, so that two ways to the same rows never wait for each other. Rows that are gone
+        are no reason to refuse here.
     cancel: puts back what was wanted before, and returns how that stands in one sentence. None: can't be cancelled
         once it runs.
     retryable: a failed or cancelled one may be begun again with the same request.

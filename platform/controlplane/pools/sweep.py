@@ -10,7 +10,7 @@ from django.db import transaction
 from controlplane.access.services import key_table_refresh
 from controlplane.fleet.models import Node
 from controlplane.fleet.services import nodes_mark_lost
-from controlplane.operations.services import operations_expire
+from controlplane.operations.services import operations_sweep
 from controlplane.pools.announce import deployments_announce
 from controlplane.pools.models import Deployment, Worker
 from controlplane.pools.node_spec import node_specs_resend
@@ -31,7 +31,7 @@ def sweep(*, now: datetime) -> None:
         except Exception:
             # One deployment's trouble must not keep the others from being looked after; the next sweep tries again.
             log.exception("deployment not reconciled", deployment=deployment_id)
-    operations_expire(now=now)
+    operations_sweep(now=now)
     node_specs_resend()
     routing_table_refresh()
     key_table_refresh()

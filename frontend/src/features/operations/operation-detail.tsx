@@ -37,7 +37,7 @@ export function OperationDetail({ operation }: { readonly operation: OperationVi
         <dt>Reason</dt>
         <dd>{operation.reason || "None given"}</dd>
         <dt>Started</dt>
-        <dd className="figures">{dateTime(operation.started_at)}</dd>
+        <dd className="figures">{operation.started_at === null ? "Not yet" : dateTime(operation.started_at)}</dd>
         <dt>{operation.finished_at === null ? "Running for" : "Took"}</dt>
         <dd className="figures">{elapsed(secondsTaken(operation, now))}</dd>
       </dl>

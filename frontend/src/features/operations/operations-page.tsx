@@ -82,7 +82,7 @@ function OperationTable({ onOpen }: { readonly onOpen: (operation: OperationView
                   {operation.reason !== "" && ` · “${operation.reason}”`}
                 </Text>
                 <Text size="xs" c="dimmed" hiddenFrom="sm">
-                  <Change operation={operation} /> · {ago(operation.started_at, now)} by {operation.requested_by}
+                  <Change operation={operation} /> · {ago(operation.requested_at, now)} by {operation.requested_by}
                 </Text>
               </Table.Td>
               <Table.Td visibleFrom="sm">
@@ -90,8 +90,8 @@ function OperationTable({ onOpen }: { readonly onOpen: (operation: OperationView
               </Table.Td>
               <Table.Td visibleFrom="sm">{operation.requested_by}</Table.Td>
               <Table.Td visibleFrom="sm">
-                <span className="figures" title={dateTime(operation.started_at)}>
-                  {ago(operation.started_at, now)}
+                <span className="figures" title={dateTime(operation.requested_at)}>
+                  {ago(operation.requested_at, now)}
                 </span>
               </Table.Td>
               <Table.Td ta="right" className="figures" visibleFrom="xs">
