@@ -1,4 +1,5 @@
-"""Proof at start that an engine answers: one token through its loop, its cache and its tokenizer, as any request."""
+"""Proof at start, and at a change of role, that an engine answers: one token through its loop, its cache and its
+tokenizer, as any request."""
 
 from __future__ import annotations
 

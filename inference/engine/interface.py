@@ -18,7 +18,7 @@ from typing import Protocol
 
 from inference.contracts.generation import Prompt, Sampling
 from inference.contracts.reports import WorkerLoad
-from inference.contracts.states import FinishReason
+from inference.contracts.states import FinishReason, Role
 from inference.contracts.timings import Window
 
 
@@ -93,6 +93,10 @@ class Engine(Protocol):
         """Load weights, allocate the KV arena, generate one token to prove it, start the loop thread. Blocking; called
         from a worker thread. Raises `TandemError(INVALID_REQUEST)` when the model path or kind can't ever work (a
         restart would not help), anything else when a restart might."""
+
+    def switch_role(self, role: Role) -> None:
+        """Become an engine of a worker of `role` with the weights loaded, and generate one token to prove it. Blocking;
+        called from a worker thread while nothing is reserved. Whatever is raised, the engine is what it was."""
 
     def stop(self) -> None:
         """End the loop thread within a few seconds; running requests get `failed`. Idempotent."""

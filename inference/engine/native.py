@@ -117,6 +117,12 @@ class NativeEngine:
         )
         return _Parts(info, loaded.tokenizer, loaded.eos_ids, blocks, reservations, cache, loop)
 
+    def switch_role(self, role: Role) -> None:
+        """Weights, cache and loop serve every role alike, so only the proof is left to do."""
+        generate_one_token(self, _FIRST_TOKEN_S)
+        self._log = self._log.bind(role=role)
+        self._log.info("engine changed its role")
+
     def stop(self) -> None:
         if self._started is not None:
             self._started.loop.stop()

@@ -16,6 +16,7 @@ class FaultPoint(StrEnum):
     START: while weights load. BEFORE_PREFILL: before the first prompt token is computed. AFTER_PREFILL: the prompt is
     computed, its first token is not given yet. MID_TRANSFER: between two prefill chunks of a request whose KV travels
     (CRASH, HANG, SLOW), or when KV bytes are read or written (REFUSE). MID_DECODE: before a token of the answer.
+    SWITCH: while the engine changes its role.
     """
 
     START = "start"
@@ -23,6 +24,7 @@ class FaultPoint(StrEnum):
     AFTER_PREFILL = "after_prefill"
     MID_TRANSFER = "mid_transfer"
     MID_DECODE = "mid_decode"
+    SWITCH = "switch"
 
 
 class FaultKind(StrEnum):

@@ -29,11 +29,15 @@ MODEL = "stub"
 class StubWorker:
     """One worker of a fleet. `server.worker` holds its tickets and state, `engine` its blocks and faults."""
 
-    spec: WorkerSpec
     engine: StubEngine
     server: WorkerServer
     http: Address
     alive: bool = True
+
+    @property
+    def spec(self) -> WorkerSpec:
+        """With the role that it has now."""
+        return self.server.worker.state.spec
 
     @property
     def route(self) -> WorkerRoute:
@@ -120,7 +124,7 @@ class StubFleet:
 
         engine = StubEngine(settings, model_name=MODEL, crash=crash)
         server = WorkerServer(spec, engine, self.secret, limits or WorkerLimits())
-        worker = StubWorker(spec, engine, server, await server.listen())
+        worker = StubWorker(engine, server, await server.listen())
         box.append(worker)
         self.workers.append(worker)
         await server.load()

@@ -19,8 +19,9 @@ from pathlib import Path
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import Prompt, Sampling
 from inference.contracts.reports import WorkerLoad
-from inference.contracts.states import FinishReason
+from inference.contracts.states import FinishReason, Role
 from inference.contracts.timings import Counter, Latency, Window
+from inference.engine.first_token import generate_one_token
 from inference.engine.interface import EngineInfo, KVHandle, Progress, Sink, Token
 from inference.testing.faults import FaultKind, FaultPlan, FaultPoint
 from inference.testing.stub_kv import KV_BYTES_PER_TOKEN, LAYERS, StubKV
@@ -104,6 +105,10 @@ class StubEngine:
         self._beat = time.monotonic()
         self._thread = threading.Thread(target=self._loop, name="stub-engine", daemon=True)
         self._thread.start()
+
+    def switch_role(self, role: Role) -> None:
+        self._refuse(FaultPoint.SWITCH)
+        generate_one_token(self, within_s=5)
 
     def stop(self) -> None:
         self._stopping.set()

@@ -27,8 +27,8 @@ from inference.contracts.generation import (
     WorkerError,
 )
 from inference.contracts.reports import Address
-from inference.contracts.states import PrefillPath
-from inference.contracts.worker import WindowBatch, WorkerStatus
+from inference.contracts.states import PrefillPath, Role
+from inference.contracts.worker import RoleOrder, WindowBatch, WorkerStatus
 
 
 @dataclass
@@ -121,6 +121,12 @@ class WorkerClient:
     async def drain(self, http: Address, *, undo: bool = False) -> WorkerStatus:
         path = names.WORKER_UNDRAIN if undo else names.WORKER_DRAIN
         async with self.session.post(url(http, path)) as response:
+            await raise_refusal(response)
+            return decode(await response.read(), WorkerStatus)
+
+    async def switch(self, http: Address, role: Role, pool_id: str | None = None) -> WorkerStatus:
+        order = encode(RoleOrder(role=role, pool_id=pool_id))
+        async with self.session.post(url(http, names.WORKER_ROLE), data=order) as response:
             await raise_refusal(response)
             return decode(await response.read(), WorkerStatus)
 

@@ -21,6 +21,7 @@ from inference.contracts.generation import (
     StreamEvent,
     WorkerError,
 )
+from inference.contracts.worker import RoleOrder
 from inference.worker.worker import Worker
 
 log = structlog.get_logger()
@@ -44,6 +45,7 @@ def make_app(worker: Worker, secret: str) -> web.Application:
             web.get(names.WORKER_STATUS, calls.status),
             web.post(names.WORKER_DRAIN, calls.drain),
             web.post(names.WORKER_UNDRAIN, calls.undrain),
+            web.post(names.WORKER_ROLE, calls.role),
             web.get(names.WORKER_WINDOWS, calls.windows),
             web.get(names.HEALTH_LIVE, calls.live),
             web.get(names.HEALTH_READY, calls.ready),
@@ -60,22 +62,22 @@ class _Calls:
     async def reserve(self, request: web.Request) -> web.StreamResponse:
         order = await _read(request, ReserveRequest)
         with structlog.contextvars.bound_contextvars(request_id=order.request_id):
-            return _json(await self._worker.answers.reserve(order))
+            return _json(await self._worker.duties.answers.reserve(order))
 
     async def prefill(self, request: web.Request) -> web.StreamResponse:
         order = await _read(request, PrefillRequest)
         with structlog.contextvars.bound_contextvars(request_id=order.request_id):
-            async with self._worker.prefills.admitted(order) as events:
+            async with self._worker.duties.prefills.admitted(order) as events:
                 return await self._stream(request, events)
 
     async def generate(self, request: web.Request) -> web.StreamResponse:
         order = await _read(request, GenerateRequest)
         with structlog.contextvars.bound_contextvars(request_id=order.request_id):
-            async with self._worker.answers.answering(order) as events:
+            async with self._worker.duties.answers.answering(order) as events:
                 return await self._stream(request, events)
 
     async def release(self, request: web.Request) -> web.StreamResponse:
-        self._worker.answers.release(request.match_info["ticket_id"])
+        self._worker.duties.answers.release(request.match_info["ticket_id"])
         return web.Response(status=204)
 
     async def status(self, request: web.Request) -> web.StreamResponse:
@@ -88,6 +90,9 @@ class _Calls:
     async def undrain(self, request: web.Request) -> web.StreamResponse:
         self._worker.state.draining = False
         return _json(self._worker.status())
+
+    async def role(self, request: web.Request) -> web.StreamResponse:
+        return _json(await self._worker.switch(await _read(request, RoleOrder)))
 
     async def windows(self, request: web.Request) -> web.StreamResponse:
         return _json(self._worker.recorder.take())
@@ -102,7 +107,7 @@ class _Calls:
         return web.Response(status=200)
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
-        body, content_type = self._worker.metrics.render()
+        body, content_type = self._worker.duties.metrics.render()
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _stream(self, request: web.Request, events: AsyncIterator[StreamEvent]) -> web.StreamResponse:

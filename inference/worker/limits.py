@@ -15,8 +15,9 @@ class WorkerLimits(msgspec.Struct, frozen=True, kw_only=True):
     free blocks. write_s: longest that a caller may take to accept an event. max_tickets: most at once; None for as
     many as the running batch holds, so that no ticket waits for a place in it. max_prefills: most at once.
     inline_chars: longer prompts are tokenised in a thread. heartbeat_s: an engine loop that did not turn for so long is
-    stuck. window_s: length of a telemetry window. failure_linger_s: how long a failed start stays readable before the
-    process ends. stop_s: longest that handlers and engine may take to end. max_body_bytes: of a request.
+    stuck. switch_s: longest that the engine may take to change its role; after that the process ends, because nobody
+    knows what it is. window_s: length of a telemetry window. failure_linger_s: how long a failed start stays readable
+    before the process ends. stop_s: longest that handlers and engine may take to end. max_body_bytes: of a request.
     """
 
     lease_s: float = 20.0
@@ -28,6 +29,7 @@ class WorkerLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_prefills: int = 64
     inline_chars: int = 20_000
     heartbeat_s: float = 60.0
+    switch_s: float = 120.0
     window_s: float = 1.0
     failure_linger_s: float = 2.0
     stop_s: float = 3.0

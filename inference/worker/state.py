@@ -7,28 +7,30 @@ from dataclasses import dataclass
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import Address
 from inference.contracts.specs import WorkerSpec
+from inference.contracts.states import Role
 from inference.engine.interface import Engine
 from inference.worker.limits import WorkerLimits
 
 
 @dataclass(slots=True)
 class WorkerState:
-    """ready: weights are loaded and a token was generated. start_failure: why the engine did not come up; fatal: and
-    never will."""
+    """ready: weights are loaded and a token was generated. switching_to: the role that it is becoming just now.
+    broken: why the engine did not come up, or hung in a change of role; fatal: and a restart can't mend it."""
 
     spec: WorkerSpec
     engine: Engine
     limits: WorkerLimits
     ready: bool = False
     draining: bool = False
-    start_failure: str | None = None
+    switching_to: Role | None = None
+    broken: str | None = None
     fatal: bool = False
     transfer: Address | None = None
 
     @property
     def failure(self) -> str | None:
         """Why this process can't serve any more, else None."""
-        return self.start_failure or self.engine.failure
+        return self.broken or self.engine.failure
 
     @property
     def healthy(self) -> bool:
@@ -44,5 +46,7 @@ class WorkerState:
         if not self.healthy:
             age = self.engine.heartbeat_age()
             raise TandemError(ErrorCode.NOT_READY, f"the engine has not answered for {age:.1f} s")
+        if self.switching_to is not None:
+            raise TandemError(ErrorCode.NOT_READY, f"the worker is changing its role to {self.switching_to}")
         if self.draining:
             raise TandemError(ErrorCode.DRAINING, "the worker takes no new requests: it is draining")

@@ -21,7 +21,7 @@ _KEPT = 600
 class WindowRecorder:
     """Folds measurements into the open window and closes it every `window_s` seconds. Used on the event loop only.
 
-    drain: the engine's `drain_window`. load: the worker's load now. total: everything since the start.
+    drain: the engine's `drain_window`. load: the worker's load now. total: everything since the worker has its role.
     """
 
     def __init__(
@@ -70,6 +70,13 @@ class WindowRecorder:
             Gauge.KV_BLOCKS_TOTAL: load.kv_blocks_total,
         }
         self._closed.append((self._clock(), window))
+
+    def relabel(self, spec: WorkerSpec) -> None:
+        """From here on all is measured for another role: totals begin at zero, closed windows keep their labels."""
+        self._spec = spec
+        self._open = self._fresh()
+        self.total = self._fresh()
+        self.handoff = Histogram()
 
     def take(self) -> WindowBatch:
         """The windows closed since the last call; `second` counts back from now."""

@@ -1,14 +1,13 @@
-"""One worker: its engine, tickets, transfer ends and telemetry, and their common life."""
+"""One worker: its engine, what its role gives it to do, its telemetry, and their common life."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import threading
-import time
 from collections.abc import Callable
+from typing import ParamSpec
 
-import msgspec
 import structlog
 
 from inference.contracts.errors import ErrorCode, TandemError
@@ -16,20 +15,16 @@ from inference.contracts.reports import Address, WorkerLoad
 from inference.contracts.specs import WorkerSpec
 from inference.contracts.states import Role
 from inference.contracts.timings import Counter, Window
-from inference.contracts.worker import WorkerStatus
+from inference.contracts.worker import RoleOrder, WorkerStatus
 from inference.engine.interface import Engine
 from inference.process.tasks import end, keep_running
-from inference.transfer.base import KVReceiver, TransferCounters
-from inference.transfer.receiver import TcpReceiver
-from inference.transfer.sender import TcpSender
-from inference.transfer.tickets import TicketState, TicketTable
-from inference.worker.answer import AnswerService
-from inference.worker.blocks import BlockQueue
+from inference.worker.duties import Duties
 from inference.worker.limits import WorkerLimits
-from inference.worker.metrics import WorkerMetrics
-from inference.worker.prefill import PrefillService
+from inference.worker.role_switch import check_switch, switched
 from inference.worker.state import WorkerState
 from inference.worker.windows import WindowRecorder
+
+P = ParamSpec("P")
 
 log = structlog.get_logger()
 
@@ -41,50 +36,34 @@ class Worker:
         self._secret = secret
         self._engine = engine
         self._timers: list[asyncio.Task[None]] = []
-        self._receiver: KVReceiver | None = None
-        self._blocks = BlockQueue(engine.reserve)
-        self._counters = TransferCounters()
-        self._bytes_told = 0
-        self.tickets = TicketTable(
-            reserve=engine.reserve,
-            release=engine.release,
-            lease_s=limits.lease_s,
-            limit=spec.settings.max_running if limits.max_tickets is None else limits.max_tickets,
-            clock=time.monotonic,
-            on_expired=lambda: self._counters.fail("receiver", ErrorCode.TICKET_EXPIRED),
-        )
+        self._switch: asyncio.Task[None] | None = None
+        self._host = self._advertised = ""
         self.state = WorkerState(spec, engine, limits)
         self.recorder = WindowRecorder(spec, drain=self._drain, load=self.load_now, window_s=limits.window_s)
-        self.answers = AnswerService(self.state, self.tickets, self.recorder)
-        self._sender = TcpSender(secret=secret, engine=engine, counters=self._counters, limits=limits.transfer)
-        self.prefills = PrefillService(self.state, self._blocks, self.recorder, self._counters, self._sender)
-        self.metrics = WorkerMetrics(spec, self.recorder, self._counters, self._load_if_ready)
+        self.duties = self._duties_of(spec)
+
+    def _duties_of(self, spec: WorkerSpec) -> Duties:
+        return Duties(spec, self.state, self.recorder, self._secret)
 
     async def listen(self, host: str, advertised: str) -> None:
-        """Bind the KV receiver on workers that take hand-offs."""
-        if self.state.spec.role is not Role.DECODE:
-            return
-        limits = self.state.limits.transfer
-        self._receiver = TcpReceiver(
-            secret=self._secret,
-            engine=self._engine,
-            tickets=self.tickets,
-            counters=self._counters,
-            limits=limits,
-        )
-        self.state.transfer = Address(host=advertised, port=await self._receiver.listen(host))
+        """Bind what the role listens on; peers are told `advertised`."""
+        self._host, self._advertised = host, advertised
+        self.state.transfer = self._address(await self.duties.listen(host))
+
+    def _address(self, port: int | None) -> Address | None:
+        return None if port is None else Address(host=self._advertised, port=port)
 
     async def load(self) -> bool:
         """Start the engine without holding up the event loop; False when it failed, with the reason in the state."""
         try:
             await _in_thread(self._engine.start)
         except Exception as error:
-            self.state.start_failure = describe(error)
+            self.state.broken = describe(error)
             self.state.fatal = isinstance(error, TandemError) and error.code is ErrorCode.INVALID_REQUEST
             log.error(
                 "engine did not start",
                 fatal=self.state.fatal,
-                reason=self.state.start_failure,
+                reason=self.state.broken,
                 exc_info=not self.state.fatal,
             )
             return False
@@ -94,28 +73,68 @@ class Worker:
         return True
 
     def load_now(self) -> WorkerLoad:
-        """The engine's load, with what waits before it and travels beside it."""
-        load = self._engine.load()
-        return msgspec.structs.replace(
-            load,
-            waiting=load.waiting + self._blocks.waiting,
-            waiting_tokens=load.waiting_tokens + self._blocks.waiting_tokens,
-            tickets=len(self.tickets),
-            handoffs=self.prefills.live + self.tickets.count(TicketState.FILLING),
-            kv_bytes_received=self._counters.bytes_received,
-            kv_bytes_sent=self._counters.bytes_sent,
-        )
+        return self.duties.load()
 
     def _drain(self, window: Window) -> None:
         """What the engine measured, and the KV bytes that came or went, since the last window."""
         self._engine.drain_window(window)
-        moved = self._counters.bytes_sent + self._counters.bytes_received
-        if moved > self._bytes_told:
-            window.count(Counter.TRANSFER_BYTES, moved - self._bytes_told)
-            self._bytes_told = moved
+        moved = self.duties.bytes_moved()
+        if moved:
+            window.count(Counter.TRANSFER_BYTES, moved)
 
-    def _load_if_ready(self) -> WorkerLoad | None:
-        return self.load_now() if self.state.ready else None
+    async def switch(self, order: RoleOrder) -> WorkerStatus:
+        """Change the role with the weights loaded; what the worker is then. A caller that leaves does not stop it, and
+        one that repeats the order waits for the same change.
+
+        Raises:
+            TandemError: NOT_IDLE or NOT_READY when it can't be begun now; SWITCH_REFUSED when the worker stays what it
+                was, with the cause.
+        """
+        if self._switch is None and order.role is not self.state.spec.role:
+            check_switch(self.state, self.load_now, order.role)
+            self.state.switching_to = order.role
+            self._switch = asyncio.create_task(self._switch_to(order))
+            self._switch.add_done_callback(self._switch_ended)
+        if self._switch is not None:
+            if self.state.switching_to is not order.role:
+                raise TandemError(ErrorCode.NOT_IDLE, f"the worker is changing its role to {self.state.switching_to}")
+            await asyncio.shield(self._switch)
+        return self.status()
+
+    async def _switch_to(self, order: RoleOrder) -> None:
+        spec = switched(self.state.spec, order)
+        duties = self._duties_of(spec)
+        try:
+            port = await duties.listen(self._host)
+            self.recorder.close_window()  # what the old role did is told as the old role's
+            await self._engine_becomes(order.role)
+        except BaseException as error:
+            await duties.close()
+            if not isinstance(error, Exception):
+                raise
+            log.warning("role is not changed", role=self.state.spec.role, wanted=order.role, reason=describe(error))
+            raise TandemError(ErrorCode.SWITCH_REFUSED, describe(error)) from error
+        left, self.duties = self.duties, duties
+        self.recorder.relabel(spec)
+        self.state.spec, self.state.transfer = spec, self._address(port)
+        await left.close()
+        log.info("role is changed", role=order.role, transfer=self.state.transfer)
+
+    async def _engine_becomes(self, role: Role) -> None:
+        limit_s = self.state.limits.switch_s
+        try:
+            async with asyncio.timeout(limit_s) as limit:
+                await _in_thread(self._engine.switch_role, role)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise  # the engine's own
+            self.state.broken = f"the engine did not become {role} within {limit_s:g} s"
+            raise TandemError(ErrorCode.ENGINE_FAILED, self.state.broken) from error
+
+    def _switch_ended(self, task: asyncio.Task[None]) -> None:
+        self._switch, self.state.switching_to = None, None
+        if not task.cancelled():
+            task.exception()  # whoever asked may be gone
 
     def status(self) -> WorkerStatus:
         state = self.state
@@ -133,13 +152,13 @@ class Worker:
             fingerprint=info.fingerprint if info else None,
             context_length=info.context_length if info else None,
             kv_bytes_per_token=info.kv_bytes_per_token if info else None,
-            load=self._load_if_ready(),
+            load=self.duties.load_if_ready(),
         )
 
     async def stop(self) -> None:
         """Fail what runs, so that its callers know, and end the engine within `stop_s`."""
         self.state.draining = True
-        self.tickets.abort_all(TandemError(ErrorCode.ENGINE_FAILED, "the worker is stopping"))
+        self.duties.abort(TandemError(ErrorCode.ENGINE_FAILED, "the worker is stopping"))
         try:
             async with asyncio.timeout(self.state.limits.stop_s):
                 await _in_thread(self._engine.stop)
@@ -148,15 +167,13 @@ class Worker:
 
     async def close(self) -> None:
         """After `stop` and once no call is open any more: end connections and timers."""
-        await end(self._timers)
-        if self._receiver is not None:
-            await self._receiver.close()
-        await self._sender.close()
+        await end(self._timers if self._switch is None else [*self._timers, self._switch])
+        await self.duties.close()
 
     async def _expire_tickets(self) -> None:
         while True:
-            await asyncio.sleep(min(1.0, self.tickets.lease_s / 4))
-            self.tickets.expire_due()
+            await asyncio.sleep(min(1.0, self.state.limits.lease_s / 4))
+            self.duties.tickets.expire_due()
 
 
 def describe(error: Exception) -> str:
@@ -164,7 +181,7 @@ def describe(error: Exception) -> str:
     return error.message if isinstance(error, TandemError) else f"{type(error).__name__}: {error}"
 
 
-async def _in_thread(call: Callable[[], None]) -> None:
+async def _in_thread(call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
     """Run a long blocking call in a daemon thread: unlike an executor's, it can't hold up the end of the process."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
@@ -180,7 +197,7 @@ async def _in_thread(call: Callable[[], None]) -> None:
     def run() -> None:
         error: Exception | None = None
         try:
-            call()
+            call(*args, **kwargs)
         except Exception as raised:
             error = raised
         with contextlib.suppress(RuntimeError):  # nobody waits any more: the loop is closed

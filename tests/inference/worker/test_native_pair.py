@@ -2,18 +2,22 @@
 
 import asyncio
 import contextlib
+import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from inference.contracts.errors import ErrorCode
 from inference.contracts.generation import ChatMessage, ChatPrompt, Finished, Sampling, TextPrompt
 from inference.contracts.reports import Address
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import PrefillPath, Role
 from inference.engine.native import NativeEngine
 from inference.testing.fleet import SECRET, stub_spec
+from inference.testing.tampered_link import TamperedLink
 from inference.testing.tiny_model import write_tiny_model
-from inference.testing.worker_client import WorkerClient, collect
+from inference.testing.worker_client import WorkerClient, collect, failure
 from inference.worker.limits import WorkerLimits
 from inference.worker.server import WorkerServer
 
@@ -121,6 +125,60 @@ async def test_a_client_that_leaves_frees_both(client, tiny):
             events = client.generate(decode, ticket, path)
             await anext(events)
             await events.aclose()
+
+
+async def trade_places(client: WorkerClient, addresses: list[Address]) -> tuple[list[Address], float]:
+    """Make prefill decode and decode prefill, as an agent does; who reads and who writes then, and the seconds that the
+    slower of the two was neither."""
+    slowest = 0.0
+    for address, role in zip(addresses, (Role.DECODE, Role.PREFILL), strict=True):
+        began = time.monotonic()
+        await client.drain(address)
+        assert (await client.switch(address, role)).role is role
+        assert not (await client.drain(address, undo=True)).draining
+        slowest = max(slowest, time.monotonic() - began)
+    return addresses[::-1], slowest
+
+
+async def answers_survive_trading_places(client: WorkerClient, addresses: list[Address], sampling: Sampling) -> float:
+    before = [await client.answer_by_handoff(*addresses, prompt, sampling) for prompt in PROMPTS]
+    slowest = 0.0
+    for _ in range(2):
+        addresses, seconds = await trade_places(client, addresses)
+        slowest = max(slowest, seconds)
+        statuses = [await client.status(address) for address in addresses]
+        assert [status.load.kv_blocks_used for status in statuses] == [0, 0]
+        for prompt, answer in zip(PROMPTS, before, strict=True):
+            again = await client.answer_by_handoff(*addresses, prompt, sampling)
+            assert (again.token_ids, again.text) == (answer.token_ids, answer.text)
+            await equal(client, addresses, prompt, sampling)
+        sent, received = [(await client.status(address)).load for address in addresses]
+        assert sent.kv_bytes_sent == received.kv_bytes_received > 0
+    return slowest
+
+
+async def test_after_trading_places_every_answer_is_the_same_and_kv_is_handed_over_and_verified(client, tiny):
+    async with pair(tiny) as addresses:
+        await answers_survive_trading_places(client, addresses, Sampling(max_tokens=12, temperature=0.0))
+
+
+async def test_damaged_kv_is_refused_after_trading_places_too(client, tiny):
+    sampling = Sampling(max_tokens=4, temperature=0.0)
+    async with pair(tiny) as addresses:
+        (prefill, decode), _ = await trade_places(client, addresses)
+        async with TamperedLink((await client.status(decode)).transfer, flip_at=4000) as link:
+            ticket = await client.reserve(decode, PROMPTS[5], sampling)
+            ticket = msgspec.structs.replace(ticket, transfer=link.address)
+            read = await collect(client.prefill(prefill, ticket, sampling))
+        assert failure(read).code == ErrorCode.CHECKSUM_MISMATCH
+
+
+@pytest.mark.model
+async def test_the_default_model_trades_places_in_a_second_and_answers_the_same(client, default_model_dir):
+    async with pair(default_model_dir, prefill_chunk_tokens=64) as addresses:
+        seconds = await answers_survive_trading_places(client, addresses, Sampling(max_tokens=6, temperature=0.0))
+    print(f"slowest change of role with the default model: {seconds * 1000:.0f} ms")
+    assert seconds < 5
 
 
 @pytest.mark.model

@@ -245,7 +245,7 @@ async def test_two_calls_can_not_wait_for_one_ticket(fleet, client):
     http = fleet.decode[0].http
     ticket = await client.reserve(http, "hello", GREEDY)
     waiting = asyncio.create_task(collect(client.generate(http, ticket, PrefillPath.HANDOFF)))
-    while not fleet.decode[0].server.worker.tickets.find(ticket.ticket_id).callers:
+    while not fleet.decode[0].server.worker.duties.tickets.find(ticket.ticket_id).callers:
         await asyncio.sleep(0.005)
     error = await refused(collect(client.generate(http, ticket, PrefillPath.HANDOFF)))
     assert error.code is ErrorCode.TICKET_UNKNOWN

@@ -109,15 +109,15 @@ async def test_a_timer_that_breaks_once_goes_on(monkeypatch):
     monkeypatch.setattr(tasks, "_RESTART_PAUSE_S", 0.0)
     async with stub_fleet(0, 1, limits=WorkerLimits(lease_s=0.1, window_s=0.01)) as fleet:
         worker = fleet.decode[0].server.worker
-        broken, expire_due = [], worker.tickets.expire_due
+        broken, expire_due = [], worker.duties.tickets.expire_due
 
         def break_once(*_):
             broken.append(True)
-            monkeypatch.setattr(worker.tickets, "expire_due", expire_due)
+            monkeypatch.setattr(worker.duties.tickets, "expire_due", expire_due)
             raise RuntimeError("an odd moment")
 
-        monkeypatch.setattr(worker.tickets, "expire_due", break_once)
-        worker.tickets.issue("req-1", [1, 2, 3], Sampling(max_tokens=4))
+        monkeypatch.setattr(worker.duties.tickets, "expire_due", break_once)
+        worker.duties.tickets.issue("req-1", [1, 2, 3], Sampling(max_tokens=4))
         async with asyncio.timeout(5):
-            while not broken or len(worker.tickets):
+            while not broken or len(worker.duties.tickets):
                 await asyncio.sleep(0.01)

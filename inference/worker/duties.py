@@ -1,0 +1,89 @@
+"""What a worker has because of its role: tickets and answers, prefills and their sender, the KV receiver, the labels of
+its metrics. A change of role makes all of it anew, so that nothing of the old role can be met in the new one."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from inference.contracts.errors import ErrorCode, TandemError
+from inference.contracts.reports import WorkerLoad
+from inference.contracts.specs import WorkerSpec
+from inference.contracts.states import Role
+from inference.transfer.base import KVReceiver, KVSender, TransferCounters
+from inference.transfer.receiver import TcpReceiver
+from inference.transfer.sender import TcpSender
+from inference.transfer.tickets import TicketState, TicketTable
+from inference.worker.answer import AnswerService
+from inference.worker.blocks import BlockQueue
+from inference.worker.metrics import WorkerMetrics
+from inference.worker.prefill import PrefillService
+from inference.worker.state import WorkerState
+from inference.worker.windows import WindowRecorder
+
+
+class Duties:
+    """One role's worth of a worker; used on one event loop. spec: with that role, which `state` may not have yet."""
+
+    def __init__(self, spec: WorkerSpec, state: WorkerState, recorder: WindowRecorder, secret: str) -> None:
+        self._state = state
+        engine, limits = state.engine, state.limits
+        self._counters = TransferCounters()
+        self._bytes_told = 0
+        self._blocks = BlockQueue(engine.reserve)
+        self.tickets = TicketTable(
+            reserve=engine.reserve,
+            release=engine.release,
+            lease_s=limits.lease_s,
+            limit=spec.settings.max_running if limits.max_tickets is None else limits.max_tickets,
+            clock=time.monotonic,
+            on_expired=lambda: self._counters.fail("receiver", ErrorCode.TICKET_EXPIRED),
+        )
+        self.answers = AnswerService(state, self.tickets, recorder)
+        self._sender: KVSender = TcpSender(
+            secret=secret, engine=engine, counters=self._counters, limits=limits.transfer
+        )
+        self.prefills = PrefillService(state, self._blocks, recorder, self._counters, self._sender)
+        self.metrics = WorkerMetrics(spec, recorder, self._counters, self.load_if_ready)
+        self._receiver: KVReceiver | None = None
+        if spec.role is Role.DECODE:
+            self._receiver = TcpReceiver(
+                secret=secret, engine=engine, tickets=self.tickets, counters=self._counters, limits=limits.transfer
+            )
+
+    async def listen(self, host: str) -> int | None:
+        """Bind the KV receiver, of a role that takes hand-offs; its port."""
+        return await self._receiver.listen(host) if self._receiver is not None else None
+
+    def load(self) -> WorkerLoad:
+        """The engine's load, with what waits before it and travels beside it."""
+        load = self._state.engine.load()
+        return msgspec.structs.replace(
+            load,
+            waiting=load.waiting + self._blocks.waiting,
+            waiting_tokens=load.waiting_tokens + self._blocks.waiting_tokens,
+            tickets=len(self.tickets),
+            handoffs=self.prefills.live + self.tickets.count(TicketState.FILLING),
+            kv_bytes_received=self._counters.bytes_received,
+            kv_bytes_sent=self._counters.bytes_sent,
+        )
+
+    def load_if_ready(self) -> WorkerLoad | None:
+        return self.load() if self._state.ready else None
+
+    def bytes_moved(self) -> int:
+        """KV bytes that came or went since the last call."""
+        moved = self._counters.bytes_sent + self._counters.bytes_received - self._bytes_told
+        self._bytes_told += moved
+        return moved
+
+    def abort(self, error: TandemError) -> None:
+        """Fail the answers that run, so that their callers know."""
+        self.tickets.abort_all(error)
+
+    async def close(self) -> None:
+        """End all connections, which aborts open hand-offs."""
+        if self._receiver is not None:
+            await self._receiver.close()
+        await self._sender.close()
