@@ -9,7 +9,8 @@ from django.conf import settings
 from controlplane.operations.ending import operation_finish
 from controlplane.operations.models import Operation
 from controlplane.operations.running_time import running_seconds
-from inference.contracts.states import OperationState
+from controlplane.operations.workflows import workflow_find
+from inference.contracts.states import OperationKind, OperationState
 
 #: A sweep that is late counts in full up to this many intervals.
 _INTERVALS = 3
@@ -31,9 +32,14 @@ def operations_expire(*, now: datetime) -> int:
         )
         # Only these two columns, and nobody else writes them: an operation that ends at this moment stays ended.
         Operation.objects.filter(pk=operation.pk).update(running_s=operation.running_s, seen_at=now)
-        if operation.running_s > settings.OPERATION_DEADLINE_S:
+        if operation.running_s > settings.OPERATION_DEADLINE_S and _expires(operation):
             failed += operation_finish(operation, OperationState.FAILED, _overdue(operation))
     return failed
+
+
+def _expires(operation: Operation) -> bool:
+    workflow = workflow_find(OperationKind(operation.kind))
+    return workflow is None or workflow.expires
 
 
 def _overdue(operation: Operation) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import or_
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from controlplane.core.errors import NotFound
 from controlplane.operations.models import Operation, OperationTarget
@@ -40,6 +42,13 @@ def operation_get(operation_id: UUID) -> Operation:
 def operation_running(*, target_kind: str, target_id: str) -> Operation | None:
     """The operation that runs on this target; there is at most one."""
     return Operation.objects.filter(targets__kind=target_kind, targets__target_id=target_id, targets__held=True).first()
+
+
+def operations_holding(targets: Mapping[str, Iterable[str]]) -> QuerySet[Operation]:
+    """Running operations that hold any of these targets, ids by kind; each once, the oldest first."""
+    named = reduce(or_, (Q(kind=kind, target_id__in=list(ids)) for kind, ids in targets.items()))
+    held = OperationTarget.objects.filter(named, held=True).values("operation")
+    return Operation.objects.filter(pk__in=held).order_by("requested_at", "pk")
 
 
 def queued_behind(operations: Iterable[Operation]) -> dict[UUID, tuple[str, ...]]:

@@ -6,6 +6,7 @@ from controlplane.operations.cancelling import operation_cancel
 from controlplane.operations.ending import operation_finish
 from controlplane.operations.expiry import operations_expire
 from controlplane.operations.queue import operations_dequeue
+from controlplane.operations.reporting import Standing, operation_report
 from controlplane.operations.retrying import operation_retry
 from controlplane.operations.starting import operation_start
 from controlplane.operations.steps import operation_progress, operation_step
@@ -14,10 +15,12 @@ from controlplane.operations.workflows import OnConflict, Target
 
 __all__ = [
     "OnConflict",
+    "Standing",
     "Target",
     "operation_cancel",
     "operation_finish",
     "operation_progress",
+    "operation_report",
     "operation_retry",
     "operation_start",
     "operation_step",

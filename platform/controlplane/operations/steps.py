@@ -33,7 +33,7 @@ def operation_step(
         return
     rows = operation.steps.order_by("-id")
     last = (rows if key is None else rows.filter(key=key)).first()
-    said = (text if len(text) <= _TEXT_MAX else f"{text[: _TEXT_MAX - 1]}…", state, cause)
+    said = (step_text(text), state, cause)
     if last is not None and last.key == (key or "") and (last.text, last.state, last.cause) == said:
         return
     step = last if key is not None and last is not None and last.state == StepState.RUNNING else None
@@ -43,6 +43,11 @@ def operation_step(
     step.finished_at = None if state == StepState.RUNNING else now
     step.save()
     transitions.announce(operation)
+
+
+def step_text(text: str) -> str:
+    """As much of it as a step keeps."""
+    return text if len(text) <= _TEXT_MAX else f"{text[: _TEXT_MAX - 1]}…"
 
 
 @transaction.atomic

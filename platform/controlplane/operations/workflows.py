@@ -43,6 +43,7 @@ class Workflow:
     retryable: a failed or cancelled one may be begun again with the same request.
     supersedes: kinds whose open operations on the same set of targets give way to this one instead of conflicting.
     advance: looks at a running one, from the sweep. It must be able to run any number of times.
+    expires: False where the owner keeps deadlines of its own; else OPERATION_DEADLINE_S ends it.
     """
 
     kind: OperationKind
@@ -52,6 +53,7 @@ class Workflow:
     retryable: bool = False
     supersedes: frozenset[OperationKind] = frozenset()
     advance: Callable[[Operation], None] | None = None
+    expires: bool = True
 
 
 _registered: dict[OperationKind, Workflow] = {}
