@@ -46,6 +46,17 @@ def listing(name: str, default: str = "") -> list[str]:
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
 
 
+def pairs(name: str) -> dict[str, str]:
+    """Comma-separated `key=value`."""
+    read = {}
+    for part in listing(name):
+        key, equals, value = part.rpartition("=")
+        if not (equals and key.strip() and value.strip()):
+            raise ImproperlyConfigured(f"{name} has {part!r}; it looks like group=role,group=role")
+        read[key.strip()] = value.strip()
+    return read
+
+
 def secret(name: str, fallback: Path | None = None) -> str:
     """The value of `name`, or of the file that `<name>_FILE` names, or of `fallback` where that file exists."""
     if value := text(name):

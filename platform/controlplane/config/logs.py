@@ -56,8 +56,9 @@ def logging_config(level: str, *, as_json: bool) -> dict[str, Any]:
         },
         "handlers": {"standard_error": {"class": "logging.StreamHandler", "formatter": "lines"}},
         "root": {"handlers": ["standard_error"], "level": level},
-        # Two lines for every report of every node would fill the disk with nothing; failures are told louder.
-        "loggers": {name: {"level": "WARNING"} for name in ("celery.worker.strategy", "celery.app.trace")},
+        # Two lines for every report of every node would fill the disk with nothing; failures are told louder. Authlib
+        # tells the secrets of logins where it is asked for details.
+        "loggers": {name: {"level": "WARNING"} for name in ("celery.worker.strategy", "celery.app.trace", "authlib")},
     }
 
 
