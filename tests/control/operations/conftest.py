@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+
 import pytest
+from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from controlplane.operations import workflows
 from controlplane.operations.models import Operation
@@ -13,17 +18,20 @@ from inference.contracts.states import OperationKind
 class Wanted:
     """What the workflows of these tests write: the titles of the operations that began, in order.
 
-    refuse: begin and cancel raise it.
+    refuse: begin and cancel raise it. break_on: title of an operation whose beginning is a programming error.
     """
 
     def __init__(self) -> None:
         self.began: list[str] = []
         self.cancelled: list[str] = []
         self.refuse: Exception | None = None
+        self.break_on: str | None = None
 
     def begin(self, operation: Operation) -> None:
         if self.refuse is not None:
             raise self.refuse
+        if operation.title == self.break_on:
+            raise RuntimeError("a bug")
         self.began.append(operation.title)
 
     def cancel(self, operation: Operation) -> str:
@@ -50,3 +58,11 @@ def wanted(monkeypatch: pytest.MonkeyPatch) -> Wanted:
     register(Workflow(OperationKind.ROLL_OUT, begin=world.begin))
     register(Workflow(OperationKind.DELETE, begin=world.begin))
     return world
+
+
+@pytest.fixture
+def committing(
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> Callable[[], AbstractContextManager[object]]:
+    """`with committing():` what happens inside is committed, as far as its hooks can tell."""
+    return partial(django_capture_on_commit_callbacks, execute=True)

@@ -10,6 +10,8 @@ from inference.contracts.states import OperationKind
 
 P1 = Target("pool", "p1", "chat/decode")
 P2 = Target("pool", "p2", "chat/prefill")
+CHAT = Target("deployment", "1", "chat")
+OTHER = Target("pool", "p9", "code/decode")
 
 
 def start(*targets: Target, **changes: Any) -> Operation:

@@ -72,4 +72,4 @@ def test_an_unknown_operation_is_not_found(api: APIClient) -> None:
     answer = api.get(f"/api/v1/operations/{uuid4()}")
 
     assert answer.status_code == 404
-    assert answer.json()["error"]["code"] == "not_found"
+    assert answer.json()["code"] == "not_found"
