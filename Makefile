@@ -76,8 +76,9 @@ format:
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-generate:  ## TypeScript of states, views and events from the contracts
+generate:  ## from the contracts: TypeScript of states, views and events, and the page of state diagrams
 	$(BIN)/python -m inference.contracts.typescript > frontend/src/generated/contracts.ts
+	$(BIN)/python -m inference.contracts.diagrams > docs/states.md
 
 bench: install $(TEST_MODEL)/config.json  ## figures of this machine, printed and written to build/bench/
 	$(BIN)/python -m tests.bench

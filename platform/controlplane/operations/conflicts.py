@@ -19,7 +19,7 @@ from inference.contracts.states import OPERATION_OPEN, OperationKind, OperationS
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Rivals:
     """What a new operation finds on its targets. gives_way: superseded by it. in_the_way: it conflicts with these."""
 
     gives_way: tuple[Operation, ...]
@@ -38,8 +38,8 @@ def open_on(targets: Iterable[Target]) -> list[Operation]:
     return list(in_order(Operation.objects.filter(pk__in=on_them, state__in=OPERATION_OPEN)))
 
 
-def standing(kind: OperationKind, targets: Sequence[Target], *, supersede_all: bool) -> Standing:
-    """How a new operation would stand on its targets now."""
+def rivals(kind: OperationKind, targets: Sequence[Target], *, supersede_all: bool) -> Rivals:
+    """Whom a new operation would meet on its targets now."""
     supersedes, ours = workflow_of(kind).supersedes, keys(targets)
     found = open_on(targets)
     gives_way = [each for each in found if supersede_all or (each.kind in supersedes and keys_of(each) == ours)]
@@ -47,7 +47,7 @@ def standing(kind: OperationKind, targets: Sequence[Target], *, supersede_all: b
     if any(each.state == OperationState.RUNNING for each in gives_way):
         # It takes the place of a running one; whoever waits behind that waits behind this.
         others = [each for each in others if each.state == OperationState.RUNNING]
-    return Standing(tuple(gives_way), tuple(others))
+    return Rivals(tuple(gives_way), tuple(others))
 
 
 def ahead_of(operation: Operation) -> list[Operation]:
@@ -77,9 +77,9 @@ def conflict(first: Operation, targets: Iterable[Target]) -> Conflict:
     """The refusal of an operation on `targets` that has `first` in its way; it names which, and what can be done."""
     shared = keys(targets)
     name = next((each.name for each in first.targets.all() if (each.kind, each.target_id) in shared), "it")
-    standing_now = "runs" if first.state == OperationState.RUNNING else "is queued"
+    place = "runs" if first.state == OperationState.RUNNING else "is queued"
     return Conflict(
-        f'"{first.title}" (operation {first.pk}) {standing_now} on {name}. Wait until it has ended, cancel it, or ask '
+        f'"{first.title}" (operation {first.pk}) {place} on {name}. Wait until it has ended, cancel it, or ask '
         "to be queued behind it.",
         code="operation_conflict",
         current={"operation": str(first.pk), "title": first.title, "state": first.state},

@@ -7,7 +7,6 @@ and consoles are told once; saying the same thing again changes nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import transaction
@@ -15,18 +14,9 @@ from django.db import transaction
 from controlplane.core import clock
 from controlplane.operations import transitions
 from controlplane.operations.models import Operation, OperationStep
+from controlplane.operations.standing import Standing
 from controlplane.operations.steps import step_text
 from inference.contracts.states import OperationState, StepState
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How one step of an operation stands. key: names it. cause: why it is done, or why it failed."""
-
-    key: str
-    text: str
-    state: StepState = StepState.RUNNING
-    cause: str = ""
 
 
 @transaction.atomic

@@ -106,7 +106,7 @@ def _take_place(
 def _try_place(
     operation: Operation, targets: Sequence[Target], on_conflict: OnConflict, *, supersede_all: bool
 ) -> None:
-    found = conflicts.standing(OperationKind(operation.kind), targets, supersede_all=supersede_all)
+    found = conflicts.rivals(OperationKind(operation.kind), targets, supersede_all=supersede_all)
     if found.in_the_way and on_conflict == OnConflict.REFUSE:
         raise conflicts.conflict(found.in_the_way[0], targets)
     waits = bool(found.in_the_way)
