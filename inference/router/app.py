@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -16,6 +17,8 @@ from inference.process.tasks import Background, end, keep_running
 from inference.router.config import RouterConfig
 from inference.router.edge import echo_request_id, speak_openai
 from inference.router.endpoints import Endpoints
+from inference.router.key_limits import WINDOW_S, KeyLimits
+from inference.router.key_use import KeyUse
 from inference.router.load import LiveRequests
 from inference.router.metrics import Metrics
 from inference.router.relay import Relay
@@ -39,7 +42,9 @@ class Router:
         self._background = Background()
         self._client = WorkerClient(config.cluster_secret, config.deadlines, self._background)
         relay = Relay(self._client, self.tables.find, self.live, self._background, config.deadlines, config.limits)
-        self._endpoints = Endpoints(config, self.tables, relay, self.telemetry, metrics)
+        self.key_limits = KeyLimits(config.limits.retry_after_s)
+        self.key_use = KeyUse(redis, config.intervals.key_use_s, time.time)
+        self._endpoints = Endpoints(config, self.tables, relay, self.telemetry, metrics, self.key_limits, self.key_use)
         app = web.Application(client_max_size=config.limits.max_body_bytes, middlewares=[speak_openai(metrics)])
         app.add_routes(self._endpoints.routes())
         app.on_response_prepare.append(echo_request_id)
@@ -74,6 +79,12 @@ class Router:
         await self._background.close(self.config.deadlines.release_s)
         await self._client.close()
 
+    async def forget_old_requests(self) -> None:
+        """Keep the memory of what keys asked to the last minute, for ever."""
+        while True:
+            await asyncio.sleep(WINDOW_S)
+            self.key_limits.forget_old(time.monotonic())
+
     async def _idle_within(self, seconds: float) -> bool:
         try:
             async with asyncio.timeout(seconds):
@@ -96,7 +107,13 @@ async def running(config: RouterConfig) -> AsyncIterator[Router]:
         await router.start()
         followers = [
             asyncio.create_task(keep_running(job))
-            for job in (router.tables.run, router.telemetry.run_clock, router.telemetry.run_sender)
+            for job in (
+                router.tables.run,
+                router.telemetry.run_clock,
+                router.telemetry.run_sender,
+                router.key_use.run,
+                router.forget_old_requests,
+            )
         ]
         yield router
     finally:

@@ -53,11 +53,12 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class Intervals:
     """Seconds: how often the tables are read without being told, how long Redis may take to answer, how long one
-    telemetry window is."""
+    telemetry window is, how often the last use of keys is told."""
 
     table_poll_s: float = 2.0
     redis_timeout_s: float = 1.0
     window_s: float = 1.0
+    key_use_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)

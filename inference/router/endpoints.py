@@ -18,6 +18,8 @@ from inference.router import openai_request
 from inference.router.config import RouterConfig
 from inference.router.edge import request_id_of
 from inference.router.errors import ApiError, internal_error, model_not_found, unavailable
+from inference.router.key_limits import Admission, KeyLimits
+from inference.router.key_use import KeyUse
 from inference.router.keys import may_call, require_model
 from inference.router.metrics import Metrics
 from inference.router.openai_answer import ChatShape, CompletionShape, model_list
@@ -53,12 +55,16 @@ class Endpoints:
         relay: Relay,
         telemetry: Telemetry,
         metrics: Metrics,
+        key_limits: KeyLimits,
+        key_use: KeyUse,
     ) -> None:
         self._config = config
         self._tables = tables
         self._relay = relay
         self._telemetry = telemetry
         self._metrics = metrics
+        self._key_limits = key_limits
+        self._key_use = key_use
         self.stopping = False
 
     def routes(self) -> list[web.RouteDef]:
@@ -116,6 +122,18 @@ class Endpoints:
         if deployment is None:
             raise model_not_found(asked.model)
         require_model(key, deployment, asked.model)
+        with self._key_limits.admit(key, time.monotonic()) as admission:
+            return await self._answer_admitted(request, endpoint, asked, deployment, received, admission)
+
+    async def _answer_admitted(
+        self,
+        request: web.Request,
+        endpoint: _Endpoint,
+        asked: Asked,
+        deployment: DeploymentRoute,
+        received: float,
+        admission: Admission,
+    ) -> web.StreamResponse:
         request_id = request_id_of(request)
         record = RequestRecord(self._telemetry, self._metrics, request_id, deployment.name, received)
         shape = endpoint.shape(uuid.uuid4().hex, int(time.time()), asked.model, asked.include_usage)
@@ -124,15 +142,16 @@ class Endpoints:
             if asked.stream
             else WholeOutlet(shape)
         )
-        return await self._answer(request, _call(asked, deployment, request_id), outlet, record)
+        return await self._answer(request, _call(asked, deployment, request_id), outlet, record, admission)
 
     async def _answer(
-        self, request: web.Request, call: Call, outlet: Outlet, record: RequestRecord
+        self, request: web.Request, call: Call, outlet: Outlet, record: RequestRecord, admission: Admission
     ) -> web.StreamResponse:
         """Relay one request; its record is closed on every way out."""
         try:
             finished, timing = await self._relay.answer(call, outlet, record)
         except ApiError as error:
+            admission.refused = error.refused and not outlet.begun
             record.close_with(error)
             return await outlet.fail(error)
         except (asyncio.CancelledError, ClientGone):
@@ -148,7 +167,9 @@ class Endpoints:
     def _check_key(self, request: web.Request) -> ServingKeyEntry:
         if self._tables.keyring is None:
             raise unavailable("No key table is known yet.", self._config.limits.retry_after_s)
-        return self._tables.keyring.check(request.headers.get("Authorization"), time.time())
+        key = self._tables.keyring.check(request.headers.get("Authorization"), time.time())
+        self._key_use.note(key.key_id)
+        return key
 
     async def _read_body(self, request: web.Request) -> bytes:
         try:

@@ -38,8 +38,15 @@ class ApiError(Exception):
         self.retry_after_s = retry_after_s
 
     @property
+    def refused(self) -> bool:
+        """Told apart from a failure: it is the client's turn, or nobody is free."""
+        return self.status < 500 or self.status == 503
+
+    @property
     def body(self) -> ErrorBody:
         kind = "invalid_request_error" if self.status < 500 else "server_error"
+        if self.status == 429:
+            kind = "rate_limit_error"
         return ErrorBody(error=ErrorDetail(message=self.message, type=kind, param=self.param, code=self.code))
 
     @property

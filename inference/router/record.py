@@ -153,10 +153,9 @@ class RequestRecord:
 
     def close_with(self, error: ApiError) -> None:
         """Refused (the client's turn, or nobody free) is told apart from failed (a worker's fault)."""
-        refused = error.status < 500 or error.status == 503
-        self._close(Counter.REJECTED if refused else Counter.FAILED)
+        self._close(Counter.REJECTED if error.refused else Counter.FAILED)
         _log.info(
-            "rejected" if refused else "failed",
+            "rejected" if error.refused else "failed",
             request_id=self.request_id,
             deployment=self.deployment,
             status=error.status,
