@@ -6,8 +6,9 @@ from controlplane.operations.cancelling import operation_cancel
 from controlplane.operations.ending import operation_finish
 from controlplane.operations.expiry import operations_expire
 from controlplane.operations.queue import operations_dequeue
-from controlplane.operations.reporting import Standing, operation_report
+from controlplane.operations.reporting import operation_report
 from controlplane.operations.retrying import operation_retry
+from controlplane.operations.standing import Standing
 from controlplane.operations.starting import operation_start
 from controlplane.operations.steps import operation_progress, operation_step
 from controlplane.operations.sweeping import operations_advance, operations_sweep
