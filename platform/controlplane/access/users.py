@@ -33,15 +33,12 @@ def user_list() -> QuerySet[User]:
     )
 
 
-def user_get(user_id: int) -> User:
+def user_get(username: str) -> User:
     """
     Raises:
-        NotFound: there is nobody with this id.
+        NotFound: nobody has this name.
     """
-    user = user_list().filter(pk=user_id).first()
-    if user is None:
-        raise NotFound("user", str(user_id))
-    return user
+    return _one(user_list(), username)
 
 
 @transaction.atomic
@@ -76,7 +73,7 @@ def user_create(
 @transaction.atomic
 def user_change(
     *,
-    user_id: int,
+    username: str,
     role: UserRole | None = None,
     grants: Mapping[str, UserRole] | None = None,
     active: bool | None = None,
@@ -84,10 +81,10 @@ def user_change(
     """Change what is given. Who is switched off is logged out everywhere, and their tokens let nobody in.
 
     Raises:
-        NotFound: there is nobody with this id.
+        NotFound: nobody has this name.
         Conflict: nobody would be left who may manage people.
     """
-    user = _locked(user_id)
+    user = _locked(username)
     before = _audited(user)
     if active is False or (role is not None and role is not UserRole.ADMIN):
         _require_another_admin(user)
@@ -106,13 +103,13 @@ def user_change(
 
 
 @transaction.atomic
-def user_delete(*, user_id: int) -> None:
+def user_delete(*, username: str) -> None:
     """Remove a person with their grants, sessions and tokens. The audit keeps their name.
 
     Raises:
         NotFound, Conflict: see `user_change`.
     """
-    user = _locked(user_id)
+    user = _locked(username)
     _require_another_admin(user)
     sessions_end(user)
     _record("user.delete", user, before=_audited(user))
@@ -120,14 +117,14 @@ def user_delete(*, user_id: int) -> None:
 
 
 @transaction.atomic
-def password_reset(*, user_id: int, password: str) -> None:
+def password_reset(*, username: str, password: str) -> None:
     """Give somebody else a new password; they are logged out everywhere.
 
     Raises:
-        NotFound: there is nobody with this id.
+        NotFound: nobody has this name.
         Invalid: the password breaks a rule.
     """
-    user = _locked(user_id)
+    user = _locked(username)
     _set_password(user, password, field="password")
     _record("user.reset_password", user)
 
@@ -179,11 +176,16 @@ def role_set(user: User, role: UserRole) -> None:
     _record("user.change", user, before=before, after=_audited(user))
 
 
-def _locked(user_id: int) -> User:
-    try:
-        return User.objects.select_for_update().get(pk=user_id)
-    except User.DoesNotExist:
-        raise NotFound("user", str(user_id)) from None
+def _locked(username: str) -> User:
+    return _one(User.objects.select_for_update(), username)
+
+
+def _one(among: QuerySet[User], username: str) -> User:
+    # PostgreSQL can't look for a U+0000, and nobody is named so.
+    user = None if "\0" in username else among.filter(username=username).first()
+    if user is None:
+        raise NotFound("user", username)
+    return user
 
 
 def _require_another_admin(user: User) -> None:
