@@ -61,6 +61,7 @@ class WorkerSeen:
     """busy: requests it computes or has waiting; None is not known, which is not idle. reason: what its node says of
     the phase, in words.
 
+    handoffs: KV transfers under way, held KV that nobody fetched yet included.
     role: what its process is now, None while that is not known; another one than its pool's while it is being flipped.
     refused_role: the role that its process could not be switched to. revision: that it was started with.
     """
@@ -76,6 +77,7 @@ class WorkerSeen:
     busy: int | None
     attempts: int = 0
     reason: str = ""
+    handoffs: int | None = None
     role: Role | None = None
     refused_role: Role | None = None
     revision: int = 1
