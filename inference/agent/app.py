@@ -3,6 +3,9 @@
 Messages are acknowledged when taken (early ack): specs are repeated by the control plane's sweep, and late
 acknowledgement over Redis can kill a worker whose connection breaks. Nothing here waits for results, talks to other
 workers, or reads a clock of another machine, so messages carry no expiry times.
+
+A node's broker user may read its own queue and the bindings of it, and append to the control plane's queue, to the
+windows and to its own log replies; nothing else.
 """
 
 from __future__ import annotations
@@ -11,10 +14,12 @@ from typing import Any
 
 from celery import Celery
 from kombu.exceptions import OperationalError
-from redis.exceptions import RedisError
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
-from inference.agent.reporter import SendFailed
+from inference.agent.reporter import NotAdmitted, SendFailed
 from inference.contracts.names import CONTROL_QUEUE, TASK_RECORD_NODE_REPORT, node_queue
+
+_REFUSALS = (AuthenticationError, NoPermissionError)
 
 
 def make_app(redis_url: str, node_id: str) -> Celery:
@@ -36,7 +41,14 @@ def make_app(redis_url: str, node_id: str) -> Celery:
         worker_cancel_long_running_tasks_on_connection_loss=False,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
-        broker_transport_options={"socket_connect_timeout": 5, "socket_timeout": 20, "socket_keepalive": True},
+        broker_transport_options={
+            "socket_connect_timeout": 5,
+            "socket_timeout": 20,
+            "socket_keepalive": True,
+            # Messages are acknowledged when taken, so none is put aside under names that all consumers share (and no
+            # script is needed to guard those, which a node's broker user may not run).
+            "ack_emulation": False,
+        },
         enable_utc=True,
         timezone="UTC",
     )
@@ -74,8 +86,13 @@ class ControlQueue:
         }
         self._connection: Any = None  # kombu's Connection, which is typed in parts only
 
-    def send(self, report: str) -> None:
-        """Raises `SendFailed`: the broker can't be reached, or the control plane is far behind."""
+    def send(self, report: str, code: str) -> None:
+        """code: see `Seal.code`.
+
+        Raises:
+            NotAdmitted: the broker does not take this node's credentials.
+            SendFailed: the broker can't be reached, or the control plane is far behind.
+        """
         try:
             connection = self._connected()
             waiting = connection.default_channel.client.llen(CONTROL_QUEUE)
@@ -83,15 +100,17 @@ class ControlQueue:
                 raise SendFailed(f"{waiting} messages wait for the control plane already")
             self._app.send_task(
                 TASK_RECORD_NODE_REPORT,
-                args=[report],
+                args=[report, code],
                 queue=CONTROL_QUEUE,
+                declare=[],  # the control plane declares its queue; a node may only append to it
                 connection=connection,
                 retry=False,
                 ignore_result=True,
             )
         except (OperationalError, RedisError, OSError) as error:
             self.close()
-            raise SendFailed(str(error) or type(error).__name__) from error
+            refused = isinstance(error, _REFUSALS) or isinstance(error.__cause__, _REFUSALS)
+            raise (NotAdmitted if refused else SendFailed)(str(error) or type(error).__name__) from error
 
     def close(self) -> None:
         connection, self._connection = self._connection, None

@@ -26,6 +26,7 @@ SHARED_NAMES = {
 
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
+Size = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class ConfigError(ValueError):
@@ -57,9 +58,12 @@ class Settings:
     backoff_base_s, backoff_max_s, max_attempts: a dead worker is started again after base, 2 base, 4 base, ... seconds,
     and not again after `max_attempts` starts; `steady_s` of being ready forgets earlier failures.
     start_deadline_s: from launch to ready. probe_*: one status call, pause between two, and how many in a row may fail.
-    stop_deadline_s: from SIGTERM to SIGKILL. log_limit_bytes: size at which a worker's log loses its older part.
+    suspended_s: a process kept from running so long (SIGSTOP) is replaced. switch_deadline_s: longest change of role.
+    disk_floor_bytes: with less disk free no worker is started.
+    stop_deadline_s: from SIGTERM to SIGKILL. log_limit_bytes: size at which a worker's log is moved on.
     watchdog_s: exit when messages waited so long for this node and none was taken. redis_timeout_s: any one call.
-    join_deadline_s: how long an unreachable control plane is retried.
+    join_deadline_s: how long an unreachable control plane is retried. hello_wait_s: how long a start waits for the
+    answer to its hello before it goes on with what it remembers.
     worker_host: address workers bind. address: address others reach this node by. None derives both from the control
     plane's URL (loopback for a control plane on this machine).
     cpu_slots: None offers as many as cores, at least four. cpu_slot_cores: None shares the cores out evenly.
@@ -79,11 +83,15 @@ class Settings:
     probe_timeout_s: Seconds = 2.0
     probe_failures: Count = 10
     window_interval_s: Seconds = 1.0
+    suspended_s: Seconds = 2.0
+    switch_deadline_s: Seconds = 60.0
+    disk_floor_bytes: Size = 500_000_000
     stop_deadline_s: Seconds = 15.0
     log_limit_bytes: Count = 20_000_000
     watchdog_s: Seconds = 60.0
     redis_timeout_s: Seconds = 2.0
     join_deadline_s: Seconds = 600.0
+    hello_wait_s: Seconds = 3.0
     on_stop: OnStop = OnStop.STOP
     devices: DeviceSource = DeviceSource.AUTO
     cpu_slots: Count | None = None

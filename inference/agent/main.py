@@ -3,8 +3,8 @@
     python -m inference.agent run --url http://control.example:8000 --token <join token> --data /var/lib/tandem-agent
 
 `--url` and `--token` are needed once; the membership is kept in the data folder. Exit codes: 0 stopped, 2 wrong use,
-69 control plane not reached, 70 supervision broke down, 73 data folder in use or not writable, 75 the queue's consumer
-stalled (start the agent again; its workers serve on), 77 join refused.
+69 control plane not reached, 70 supervision broke down, 73 data folder in use or not writable, 75 start the agent again
+(its queue's consumer stalled, or its broker is reached in another way now; its workers serve on), 77 join refused.
 """
 
 from __future__ import annotations
@@ -13,22 +13,24 @@ import argparse
 import asyncio
 import logging
 import os
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 
 import structlog
 
 from inference.agent.app import make_app, make_worker
-from inference.agent.config import AGENT_VERSION, ConfigError, Settings
+from inference.agent.config import ConfigError, Settings
+from inference.agent.control_api import NotNow, Refused
 from inference.agent.engines.command import EngineRegistry
-from inference.agent.engines.native import native_command
+from inference.agent.engines.native import NATIVE
+from inference.agent.hello import say_hello
 from inference.agent.hosts import Hosts, NoAddress, choose_hosts
 from inference.agent.inventory import Inventory
 from inference.agent.join import ControlPlaneUnreachable, JoinCall, JoinRefused, join
+from inference.agent.membership import updated
 from inference.agent.node import Node, step_for
+from inference.agent.self_report import SelfReport
 from inference.agent.state_dir import FolderInUse, Membership, StateDir
-from inference.contracts.reports import NodeHello
 from inference.process.logs import configure_logging
 
 EXIT_USAGE = 2
@@ -36,7 +38,7 @@ EXIT_UNREACHABLE = 69
 EXIT_FOLDER = 73
 EXIT_REFUSED = 77
 
-PRODUCT_ENGINES = EngineRegistry({"native": native_command})
+PRODUCT_ENGINES = EngineRegistry({"native": NATIVE})
 
 log = structlog.get_logger()
 
@@ -69,8 +71,8 @@ def _run(options: argparse.Namespace, engines: EngineRegistry) -> int:
         state = StateDir(options.data)
         with state.locked():
             inventory = Inventory(settings)
-            membership = _membership(options, state, settings, inventory)
-            return _serve(membership, state, settings, inventory, engines)
+            membership, heard = _membership(options, state, settings, inventory)
+            return _serve(membership, heard, state, settings, inventory, engines)
     except FolderInUse as error:
         raise Unusable(str(error), EXIT_FOLDER) from error
     except OSError as error:
@@ -78,20 +80,24 @@ def _run(options: argparse.Namespace, engines: EngineRegistry) -> int:
 
 
 def _serve(
-    membership: Membership, state: StateDir, settings: Settings, inventory: Inventory, engines: EngineRegistry
+    membership: Membership,
+    heard: bool,
+    state: StateDir,
+    settings: Settings,
+    inventory: Inventory,
+    engines: EngineRegistry,
 ) -> int:
     welcome = membership.welcome
-    redis_url = settings.redis_url or welcome.redis_url
     hosts = _hosts(membership.url, settings, remembered=membership.address)
-    app = make_app(redis_url, welcome.node_id)
+    app = make_app(settings.redis_url or welcome.redis_url, welcome.node_id)
     node = Node(
         app=app,
-        welcome=welcome,
+        membership=membership,
+        greeted=heard,
         hosts=hosts,
-        redis_url=redis_url,
         state=state,
         engines=engines,
-        inventory=inventory,
+        says=SelfReport(hosts=hosts, inventory=inventory, data=state.root),
         settings=settings,
     )
     app.steps["worker"].add(step_for(node))
@@ -101,20 +107,41 @@ def _serve(
     return int(worker.exitcode or 0)
 
 
-def _membership(options: argparse.Namespace, state: StateDir, settings: Settings, inventory: Inventory) -> Membership:
-    """What the folder remembers, or the outcome of a join."""
-    known = state.membership
+def _membership(
+    options: argparse.Namespace, state: StateDir, settings: Settings, inventory: Inventory
+) -> tuple[Membership, bool]:
+    """What this node is: by a join, by what the control plane answers to a hello, or, while that is away, by what the
+    folder remembers; and whether the control plane was heard."""
+    known, heard = state.membership, True
     if known is None:
-        known = _join(options, settings, inventory)
-        state.save_membership(known)
+        known = _join(options, state, settings, inventory)
         log.info("joined", node_id=known.welcome.node_id, name=known.welcome.name)
-    elif options.token:
-        log.info("already a node; the join token is not used", node_id=known.welcome.node_id)
+    else:
+        if options.token:
+            log.info("already a node; the join token is not used", node_id=known.welcome.node_id)
+        known, heard = _greeted(known, state, settings, inventory)
+    if heard:
+        state.save_membership(known)
     state.save_secret(known.welcome.cluster_secret)
-    return known
+    return known, heard
 
 
-def _join(options: argparse.Namespace, settings: Settings, inventory: Inventory) -> Membership:
+def _greeted(
+    membership: Membership, state: StateDir, settings: Settings, inventory: Inventory
+) -> tuple[Membership, bool]:
+    """The control plane is asked once and waited for briefly, so that a node starts with the newest credentials where
+    it can and with those it remembers where it can't."""
+    hosts = _hosts(membership.url, settings, remembered=membership.address)
+    hello = SelfReport(hosts=hosts, inventory=inventory, data=state.root).hello(node_id=membership.welcome.node_id)
+    try:
+        welcome = asyncio.run(asyncio.wait_for(say_hello(membership, hello), settings.hello_wait_s))
+    except (NotNow, Refused, TimeoutError) as error:
+        log.warning("no answer to hello yet; the agent starts as last told", reason=str(error) or "it takes long")
+        return membership, False
+    return updated(membership, welcome), True
+
+
+def _join(options: argparse.Namespace, state: StateDir, settings: Settings, inventory: Inventory) -> Membership:
     token = options.token or os.environ.get("TANDEM_JOIN_TOKEN")
     if not options.url or not token:
         raise Unusable(
@@ -123,15 +150,7 @@ def _join(options: argparse.Namespace, settings: Settings, inventory: Inventory)
             EXIT_USAGE,
         )
     hosts = _hosts(options.url, settings, remembered=None)
-    hello = NodeHello(
-        hostname=socket.gethostname(),
-        address=hosts.advertised,
-        agent_version=AGENT_VERSION,
-        devices=inventory.devices({}),
-        cpu_cores=inventory.cpu_cores,
-        memory_total=inventory.memory_total,
-        name=options.name,
-    )
+    hello = SelfReport(hosts=hosts, inventory=inventory, data=state.root).hello(name=options.name)
     call = JoinCall(url=options.url, token=token, hello=hello)
     try:
         welcome = asyncio.run(join(call, deadline_s=settings.join_deadline_s))

@@ -6,13 +6,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import threading
-import uuid
 from functools import partial
-from itertools import count
 from typing import Any, ClassVar
 
+import redis
 import redis.asyncio
 import structlog
 from celery import Celery, bootsteps
@@ -21,24 +19,31 @@ from redis.backoff import NoBackoff
 
 from inference.agent import tasks
 from inference.agent.app import ControlQueue
-from inference.agent.config import AGENT_VERSION, Settings
+from inference.agent.config import Settings
 from inference.agent.engines.command import EngineRegistry
+from inference.agent.hello import Greeter
 from inference.agent.hosts import Hosts
-from inference.agent.inventory import Inventory
 from inference.agent.launcher import Launcher
-from inference.agent.reporter import Reporter
-from inference.agent.state_dir import StateDir
+from inference.agent.links import Links
+from inference.agent.log_reply import send_log_reply
+from inference.agent.membership import LiveMembership
+from inference.agent.reporter import NotAdmitted, Reporter
+from inference.agent.self_report import SelfReport
+from inference.agent.state_dir import Membership, StateDir
 from inference.agent.supervisor import Supervisor
 from inference.agent.watchdog import watch
+from inference.agent.weights.keeper import WeightsKeeper
+from inference.agent.weights.store import WeightsStore
 from inference.agent.windows import WindowCarrier
 from inference.agent.worker_client import WorkerClient
-from inference.contracts.names import node_queue
-from inference.contracts.reports import NodeReport, NodeWelcome
-from inference.contracts.specs import NodeSpec
+from inference.contracts.names import TASK_RECORD_NODE_REPORT, node_queue
+from inference.contracts.reports import NodeReport
+from inference.contracts.specs import LogRequest, NodeSpec
 from inference.process.tasks import end, keep_running
 
-#: Exit code when the consumer takes nothing; whoever started the agent is to start it again.
-EXIT_STALLED = 75
+#: Exit code when whoever started the agent is to start it again: its consumer takes nothing, or its broker is reached
+#: in another way from now on.
+EXIT_START_AGAIN = 75
 #: Exit code when supervision itself broke down.
 EXIT_BROKEN = 70
 
@@ -46,46 +51,69 @@ log = structlog.get_logger()
 
 
 class Node:
-    """This machine as a node of a control plane."""
+    """This machine as a node of a control plane. greeted: whether the control plane has been heard at this start."""
 
     def __init__(
         self,
         *,
         app: Celery,
-        welcome: NodeWelcome,
+        membership: Membership,
+        greeted: bool,
         hosts: Hosts,
-        redis_url: str,
         state: StateDir,
         engines: EngineRegistry,
-        inventory: Inventory,
+        says: SelfReport,
         settings: Settings,
     ) -> None:
         self._settings = settings
-        self._welcome = welcome
-        self._hosts = hosts
-        self._redis_url = redis_url
-        self._inventory = inventory
-        self._boot_id = uuid.uuid4().hex
-        self._sequence = count(1)
+        self._state = state
+        self._says = says
         self._taken = 0
+        self._member = LiveMembership(membership, state=state, settings=settings, on_broker_changed=_start_again)
+        self._node_id = membership.welcome.node_id
         self._control_queue = ControlQueue(app, timeout_s=settings.redis_timeout_s, backlog=settings.report_backlog)
         self._reporter = Reporter(
             build=self._report,
-            send=self._control_queue.send,
-            interval_s=settings.report_interval_s or welcome.report_interval_s,
+            send=self._send,
+            interval_s=lambda: self._member.report_interval_s,
             debounce_s=settings.debounce_s,
         )
+        self._greeter = Greeter(
+            membership=lambda: self._member.now,
+            build=partial(says.hello, node_id=self._node_id),
+            on_welcome=self._member.learn,
+            answered=greeted,
+        )
         self._supervisor = Supervisor(
-            node_id=welcome.node_id,
-            cluster_secret=welcome.cluster_secret,
+            node_id=self._node_id,
+            cluster_secret=membership.welcome.cluster_secret,
             hosts=hosts,
             state=state,
             launcher=Launcher(state, engines, hosts=hosts, environment=os.environ),
             settings=settings,
             on_change=self._reporter.changed,
+            devices=says.devices,
         )
+        self._links = Links(
+            hosts=hosts,
+            secret_file=state.secret_file,
+            folder=state.root,
+            environment=os.environ,
+            on_change=self._reporter.changed,
+        )
+        self._weights = WeightsKeeper(
+            WeightsStore(state.root / "weights"),
+            folder=state.root,
+            environment=os.environ,
+            on_change=self._reporter.changed,
+        )
+        known = state.spec
+        if known is not None and known.node_id == self._node_id:
+            self._want_beside_workers(known)
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
-        tasks.register(app, self._submit)
+        tasks.register(
+            app, seal=self._member.seal, taken=self._note_taken, submit=self._submit, send_log=self._send_log
+        )
 
     def start(self) -> None:
         self._thread.start()
@@ -100,9 +128,51 @@ class Node:
         self._reporter.close(within_s=4 * self._settings.redis_timeout_s)
         self._control_queue.close()
 
-    def _submit(self, spec: NodeSpec) -> bool:
+    # -- messages --------------------------------------------------------------------------------
+
+    def _note_taken(self) -> None:
         self._taken += 1
-        return self._supervisor.submit(spec)
+
+    def _submit(self, spec: NodeSpec) -> bool:
+        new = self._supervisor.submit(spec)
+        if new:
+            self._want_beside_workers(spec)
+        return new
+
+    def _want_beside_workers(self, spec: NodeSpec) -> None:
+        self._links.want(spec.links)
+        self._weights.want(spec)
+
+    def _send_log(self, request: LogRequest) -> None:
+        timeout = self._settings.redis_timeout_s
+        with redis.Redis.from_url(
+            self._member.redis_url, socket_timeout=timeout, socket_connect_timeout=timeout
+        ) as broker:
+            send_log_reply(broker, self._state, request)
+
+    # -- reports ---------------------------------------------------------------------------------
+
+    def _send(self, report: str) -> None:
+        try:
+            self._control_queue.send(report, self._member.seal.code(TASK_RECORD_NODE_REPORT, report))
+        except NotAdmitted:
+            self._greeter.again()
+            raise
+
+    def _report(self) -> NodeReport | None:
+        if not self._supervisor.settled:
+            return None
+        return self._says.report(
+            node_id=self._node_id,
+            observed_generation=self._supervisor.observed_generation,
+            holders=self._supervisor.holders(),
+            workers=self._supervisor.reports(),
+            weights=self._weights.reports(),
+            links=self._links.reports(),
+            refused_spec=self._supervisor.refused_spec,
+        )
+
+    # -- the supervisor's thread -----------------------------------------------------------------
 
     def _run(self) -> None:
         try:
@@ -114,47 +184,30 @@ class Node:
     async def _supervise(self) -> None:
         settings = self._settings
         broker = redis.asyncio.Redis.from_url(
-            self._redis_url,
+            self._member.redis_url,
             socket_timeout=settings.redis_timeout_s,
             socket_connect_timeout=settings.redis_timeout_s,
             retry=Retry(NoBackoff(), 0),
         )
-        async with broker, WorkerClient(self._welcome.cluster_secret, settings.window_interval_s) as client:
+        secret = self._member.now.welcome.cluster_secret
+        async with broker, WorkerClient(secret, settings.window_interval_s) as client:
             carrier = WindowCarrier(
                 client=client, stream=broker, ready=self._supervisor.ready, interval_s=settings.window_interval_s
             )
             watchdog = partial(
                 watch,
                 broker=broker,
-                queue=node_queue(self._welcome.node_id),
+                queue=node_queue(self._node_id),
                 taken=lambda: self._taken,
                 limit_s=settings.watchdog_s,
-                on_stalled=_exit_stalled,
+                on_stalled=_start_again,
             )
-            companions = [asyncio.create_task(keep_running(job)) for job in (carrier.run, watchdog)]
+            jobs = (carrier.run, watchdog, self._greeter.run, self._links.run, self._weights.run)
+            companions = [asyncio.create_task(keep_running(job)) for job in jobs]
             try:
                 await self._supervisor.run()
             finally:
                 await end(companions)
-
-    def _report(self) -> NodeReport | None:
-        if not self._supervisor.settled:
-            return None
-        inventory = self._inventory
-        return NodeReport(
-            node_id=self._welcome.node_id,
-            boot_id=self._boot_id,
-            sequence=next(self._sequence),
-            observed_generation=self._supervisor.observed_generation,
-            hostname=socket.gethostname(),
-            address=self._hosts.advertised,
-            agent_version=AGENT_VERSION,
-            devices=inventory.devices(self._supervisor.holders()),
-            workers=self._supervisor.reports(),
-            cpu_cores=inventory.cpu_cores,
-            memory_total=inventory.memory_total,
-            memory_used=inventory.memory_used,
-        )
 
 
 class NodeStep(bootsteps.StartStopStep):
@@ -183,6 +236,6 @@ def step_for(node: Node) -> type[NodeStep]:
     return type("NodeStep", (NodeStep,), {"node": node})
 
 
-def _exit_stalled() -> None:
+def _start_again() -> None:
     """Leave at once: a consumer in this state may also not end when asked to. The workers live on and are adopted."""
-    os._exit(EXIT_STALLED)
+    os._exit(EXIT_START_AGAIN)

@@ -23,16 +23,21 @@ class SendFailed(Exception):
     """The report did not get through; the text says why."""
 
 
+class NotAdmitted(SendFailed):
+    """The broker does not take this node's credentials."""
+
+
 class Reporter:
     """build: the report as of now, or None while there is nothing worth reporting. send: delivers its text or raises
-    `SendFailed`. interval_s: between reports when nothing changes. debounce_s: changes this close make one report."""
+    `SendFailed`. interval_s: between reports when nothing changes, asked anew each time. debounce_s: changes this close
+    make one report."""
 
     def __init__(
         self,
         *,
         build: Callable[[], NodeReport | None],
         send: Callable[[str], None],
-        interval_s: float,
+        interval_s: Callable[[], float],
         debounce_s: float,
     ) -> None:
         self._build = build
@@ -63,7 +68,7 @@ class Reporter:
             self._report()
             if self._closing.is_set():
                 return
-            if self._changed.wait(self._interval_s):
+            if self._changed.wait(self._interval_s()):
                 time.sleep(self._debounce_s)
 
     def _report(self) -> None:

@@ -21,7 +21,7 @@ import msgspec
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import Address
-from inference.engine.interface import KVHandle, Progress
+from inference.engine.interface import EngineInfo, KVHandle, Progress
 
 
 class TransferLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +90,24 @@ class FirstToken:
 #: What feeds a push: ranges as they are computed, in order and the last one `done`, then the first token. An error ends
 #: the fill with that cause.
 Computed = asyncio.Queue[Progress | FirstToken | TandemError]
+
+
+class KVSource(Protocol):
+    """The part of an `Engine` that a sender needs."""
+
+    @property
+    def info(self) -> EngineInfo: ...
+
+    def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> memoryview: ...
+
+
+class KVStore(Protocol):
+    """The part of an `Engine` that a receiver needs."""
+
+    @property
+    def info(self) -> EngineInfo: ...
+
+    def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview) -> None: ...
 
 
 class KVSender(Protocol):

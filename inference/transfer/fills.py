@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 import structlog
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.engine.interface import Engine
 from inference.transfer import wire
-from inference.transfer.base import TransferCounters
+from inference.transfer.base import KVStore, TransferCounters
 from inference.transfer.tickets import HeldTicket, TicketTable
 
 log = structlog.get_logger()
@@ -29,7 +28,7 @@ class _Fill:
 class Fills:
     """The fills of one authenticated connection. Frames of several tickets may interleave."""
 
-    def __init__(self, engine: Engine, tickets: TicketTable, counters: TransferCounters) -> None:
+    def __init__(self, engine: KVStore, tickets: TicketTable, counters: TransferCounters) -> None:
         self._engine = engine
         self._tickets = tickets
         self._counters = counters

@@ -10,9 +10,8 @@ from collections.abc import Coroutine
 import structlog
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.engine.interface import Engine
 from inference.transfer import wire
-from inference.transfer.base import TransferCounters, TransferLimits
+from inference.transfer.base import KVStore, TransferCounters, TransferLimits
 from inference.transfer.fills import Fills
 from inference.transfer.handshake import admit_sender
 from inference.transfer.link import Link
@@ -28,7 +27,7 @@ class TcpReceiver:
         self,
         *,
         secret: str,
-        engine: Engine,
+        engine: KVStore,
         tickets: TicketTable,
         counters: TransferCounters,
         limits: TransferLimits,

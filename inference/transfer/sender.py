@@ -13,9 +13,8 @@ import structlog
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import Address
-from inference.engine.interface import Engine
 from inference.transfer import wire
-from inference.transfer.base import Computed, FirstToken, Pushed, PushOrder, TransferCounters, TransferLimits
+from inference.transfer.base import Computed, FirstToken, KVSource, Pushed, PushOrder, TransferCounters, TransferLimits
 from inference.transfer.handshake import greet_receiver
 from inference.transfer.link import Link, LinkClosed, as_tandem_error
 
@@ -39,7 +38,7 @@ class TcpSender:
     caller also releases handles, so that no released block is read.
     """
 
-    def __init__(self, *, secret: str, engine: Engine, counters: TransferCounters, limits: TransferLimits) -> None:
+    def __init__(self, *, secret: str, engine: KVSource, counters: TransferCounters, limits: TransferLimits) -> None:
         self._secret = secret
         self._engine = engine
         self._counters = counters

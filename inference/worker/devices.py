@@ -33,5 +33,11 @@ def compute_threads(spec: WorkerSpec) -> int:
 
 
 def gpu_uuids(spec: WorkerSpec) -> list[str]:
-    """CUDA's names of the spec's GPUs: by UUID, which means the same to NVML and CUDA in any order of devices."""
-    return ["GPU-" + d.device_id.removeprefix("gpu-") for d in spec.devices if d.kind == DeviceKind.GPU]
+    """CUDA's names of the spec's GPUs and MIG instances: by UUID, which means the same to NVML and CUDA in any order of
+    devices."""
+    return [_cuda_name(device.device_id) for device in spec.devices if device.kind == DeviceKind.GPU]
+
+
+def _cuda_name(device_id: str) -> str:
+    kind, _, uuid = device_id.partition("-")
+    return f"{'MIG' if kind == 'mig' else 'GPU'}-{uuid}"

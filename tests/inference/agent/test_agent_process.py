@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from inference.agent.launcher import MARKER
-from inference.agent.node import EXIT_STALLED
+from inference.agent.node import EXIT_START_AGAIN
 from inference.contracts.codec import decode
 from inference.contracts.names import CONTROL_QUEUE, STREAM_FIELD, WINDOW_STREAM
 from inference.contracts.states import DeviceKind, WorkerPhase
@@ -207,7 +207,7 @@ def test_f12_a_consumer_that_takes_nothing_ends_the_agent_and_spares_the_workers
         (agent.state.root / "hold").touch()  # see agent_process
         for _ in range(4):
             agent.want(worker("w1"))
-        assert agent.wait_end() == EXIT_STALLED
+        assert agent.wait_end() == EXIT_START_AGAIN
         assert is_alive(pid)
         (agent.state.root / "hold").unlink()
         agent.start()

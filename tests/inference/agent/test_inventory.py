@@ -1,114 +1,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import socket
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
+import psutil
 import pytest
 
-from inference.agent import cpu_slots, gpus
+from inference.agent import cpu_slots
 from inference.agent import inventory as inventory_module
 from inference.agent.config import DeviceSource, Settings
 from inference.agent.cpu_slots import CpuSlots, slot_cores, usable_cores, usable_memory
-from inference.agent.gpus import Gpus
 from inference.agent.inventory import Inventory
 from inference.contracts.states import DeviceKind
-
-
-class FakeNvml:
-    """The part of pynvml that is used. `cards`: uuid, and which figures fail."""
-
-    NVML_TEMPERATURE_GPU = 0
-
-    class NVMLError(Exception):
-        pass
-
-    def __init__(self, cards: list[tuple[str, set[str]]]) -> None:
-        self.cards = cards
-        self.is_lost = False
-
-    def nvmlDeviceGetCount(self) -> int:
-        if self.is_lost:
-            raise self.NVMLError("driver is gone")
-        return len(self.cards)
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
-        return index
-
-    def nvmlDeviceGetUUID(self, handle: int) -> bytes:
-        return self.cards[handle][0].encode()
-
-    def nvmlDeviceGetName(self, handle: int) -> str:
-        return "Test GPU"
-
-    def _figure(self, handle: int, name: str, value: Any) -> Any:
-        if name in self.cards[handle][1]:
-            raise self.NVMLError("not supported")
-        return value
-
-    def nvmlDeviceGetMemoryInfo(self, handle: int) -> Any:
-        return self._figure(handle, "memory", SimpleNamespace(total=80, used=8))
-
-    def nvmlDeviceGetUtilizationRates(self, handle: int) -> Any:
-        return self._figure(handle, "load", SimpleNamespace(gpu=50))
-
-    def nvmlDeviceGetPowerUsage(self, handle: int) -> int:
-        return int(self._figure(handle, "power", 300_000))
-
-    def nvmlDeviceGetTemperature(self, handle: int, sensor: int) -> int:
-        return int(self._figure(handle, "temperature", 61))
-
-
-def test_a_gpu_is_named_by_its_uuid_and_told_in_plain_units() -> None:
-    [gpu] = Gpus(FakeNvml([("GPU-aaaa", set())]), {}).read()
-    assert gpu.device_id == "gpu-aaaa"
-    assert gpu.kind is DeviceKind.GPU
-    assert (gpu.memory_total, gpu.memory_used, gpu.utilization) == (80, 8, 0.5)
-    assert (gpu.temperature_c, gpu.power_w) == (61.0, 300.0)
-
-
-def test_a_figure_that_a_card_does_not_give_is_unknown_and_hides_no_other() -> None:
-    [poor, rich] = Gpus(FakeNvml([("GPU-a", {"power", "memory"}), ("GPU-b", set())]), {}).read()
-    assert (poor.power_w, poor.memory_total, poor.memory_used) == (None, None, None)
-    assert poor.utilization == 0.5
-    assert rich.power_w == 300.0
-
-
-def test_a_driver_that_stops_answering_leaves_known_gpus_without_figures() -> None:
-    nvml = FakeNvml([("GPU-a", set())])
-    gpus = Gpus(nvml, {})
-    gpus.read()
-    nvml.is_lost = True
-    [gpu] = gpus.read()
-    assert gpu.device_id == "gpu-a"
-    assert (gpu.memory_used, gpu.utilization) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("visible", "seen"),
-    [(None, ["gpu-aa", "gpu-bb"]), ("1", ["gpu-bb"]), ("GPU-aa", ["gpu-aa"]), ("GPU-b", ["gpu-bb"]), ("", [])],
-)
-def test_gpus_hidden_from_cuda_are_not_offered(visible: str | None, seen: list[str]) -> None:
-    environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    gpus = Gpus(FakeNvml([("GPU-aa", set()), ("GPU-bb", set())]), environment)
-    assert [gpu.device_id for gpu in gpus.read()] == seen
-
-
-def test_a_machine_without_a_driver_has_no_gpu() -> None:
-    class Broken:
-        class NVMLError(Exception):
-            pass
-
-        def nvmlInit(self) -> None:
-            raise self.NVMLError("no driver")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(__import__("sys").modules, "pynvml", Broken())
-        assert gpus.load_nvml() is None
-        patch.setitem(__import__("sys").modules, "pynvml", None)
-        assert gpus.load_nvml() is None, "nor has one without the library"
+from inference.testing.fake_nvml import FakeGpu, FakeNvml
 
 
 def test_slots_of_a_small_machine_share_its_cores_round_robin() -> None:
@@ -160,25 +66,40 @@ def test_each_slot_tells_its_cores_its_share_and_the_memory_of_its_worker() -> N
     assert slots[2].memory_used is None, "a process that can't be read is not known to use nothing"
 
 
-class Readings:
-    """Stands for `Gpus`."""
-
-    def __init__(self, nvml: Any, environment: Mapping[str, str]) -> None:
-        self._gpus = Gpus(FakeNvml([("GPU-a", set())]), {})
-
-    def read(self) -> Any:
-        return self._gpus.read()
-
-
 def test_cpu_slots_are_offered_only_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inventory_module, "load_nvml", lambda: None)
-    assert len(Inventory(Settings(cpu_slots=5)).devices({})) == 5
+    bare = Inventory(Settings(cpu_slots=5))
+    assert len(bare.devices({})) == 5
+    assert bare.driver == ""
     assert Inventory(Settings(devices=DeviceSource.GPU)).devices({}) == ()
-    monkeypatch.setattr(inventory_module, "load_nvml", object)
-    monkeypatch.setattr(inventory_module, "Gpus", Readings)
-    assert [device.device_id for device in Inventory(Settings()).devices({})] == ["gpu-a"]
+    nvml = FakeNvml([FakeGpu("GPU-a")])
+    nvml.nvmlInit()
+    monkeypatch.setattr(inventory_module, "load_nvml", lambda: nvml)
+    inventory = Inventory(Settings())
+    assert [device.device_id for device in inventory.devices({})] == ["gpu-a"]
+    assert inventory.driver == "580.95.05"
     forced = Inventory(Settings(devices=DeviceSource.CPU, cpu_slots=2)).devices({})
     assert [device.device_id for device in forced] == ["cpu-0", "cpu-1"]
+
+
+def test_interfaces_that_nobody_else_reaches_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def address(family: int, text: str) -> SimpleNamespace:
+        return SimpleNamespace(family=family, address=text)
+
+    monkeypatch.setattr(
+        psutil,
+        "net_if_addrs",
+        lambda: {
+            "lo": [address(socket.AF_INET, "127.0.0.1"), address(socket.AF_INET6, "::1")],
+            "eth0": [
+                address(socket.AF_INET, "10.0.0.5"),
+                address(socket.AF_INET6, "fe80::1%eth0"),
+                address(socket.AF_INET6, "2001:db8::5"),
+                address(psutil.AF_LINK, "aa:bb:cc:dd:ee:ff"),
+            ],
+        },
+    )
+    assert Inventory(Settings(devices=DeviceSource.CPU)).interfaces == ("eth0 10.0.0.5", "eth0 2001:db8::5")
 
 
 def test_slots_are_at_least_four(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from inference.agent import main as agent_main
 from inference.agent.config import Settings
+from inference.agent.control_api import NotNow
 from inference.agent.inventory import Inventory
 from inference.agent.join import ControlPlaneUnreachable, JoinCall, JoinRefused, join
 from inference.agent.main import Unusable
@@ -140,10 +141,14 @@ def test_membership_is_kept_so_that_later_starts_need_no_token(tmp_path: Path, m
         assert (call.url, call.token, call.hello.name) == ("http://127.0.0.1:8000", "t", "gpu-1")
         return WELCOME
 
+    async def away(*_: object) -> NodeWelcome:
+        raise NotNow("no connection")
+
     monkeypatch.setattr(agent_main, "join", accepted)
     state, settings = StateDir(tmp_path / "agent"), Settings(cpu_slots=1)
     first = options(state.root, "--url", "http://127.0.0.1:8000", "--token", "t", "--name", "gpu-1")
-    membership = agent_main._membership(first, state, settings, Inventory(settings))  # type: ignore[arg-type]
+    membership, heard = agent_main._membership(first, state, settings, Inventory(settings))  # type: ignore[arg-type]
+    assert heard
     assert membership.welcome == WELCOME
     assert membership.address == "127.0.0.1"
     for file in (state.root / "agent.json", state.secret_file):
@@ -151,8 +156,9 @@ def test_membership_is_kept_so_that_later_starts_need_no_token(tmp_path: Path, m
     assert state.secret_file.read_text() == "s3cret"
 
     monkeypatch.setattr(agent_main, "join", None)
+    monkeypatch.setattr(agent_main, "say_hello", away)
     for later in (options(state.root), first):
-        assert agent_main._membership(later, state, settings, Inventory(settings)) == membership  # type: ignore[arg-type]
+        assert agent_main._membership(later, state, settings, Inventory(settings)) == (membership, False)  # type: ignore[arg-type]
 
 
 def test_a_refused_join_leaves_no_membership(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

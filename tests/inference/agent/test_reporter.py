@@ -53,7 +53,7 @@ def line() -> Line:
 
 
 def reporter(line: Line, *, interval_s: float, debounce_s: float = 0.02) -> Reporter:
-    return Reporter(build=line.build, send=line.send, interval_s=interval_s, debounce_s=debounce_s)
+    return Reporter(build=line.build, send=line.send, interval_s=lambda: interval_s, debounce_s=debounce_s)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_closing_sends_a_last_report_and_does_not_wait_for_ever(line: Line) -> N
 
 
 def test_nothing_is_sent_while_there_is_nothing_worth_reporting(line: Line) -> None:
-    made = Reporter(build=lambda: None, send=line.send, interval_s=0.01, debounce_s=0.01)
+    made = Reporter(build=lambda: None, send=line.send, interval_s=lambda: 0.01, debounce_s=0.01)
     made.start()
     made.close(10)
     assert line.tries == 0
