@@ -7,6 +7,8 @@ Times are ISO 8601 in UTC. `None` is "not known", never zero.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from inference.contracts.specs import EngineSettings
@@ -28,7 +30,8 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     """`worker_id`: who holds it. missing: its node no longer reports it; shown while somebody holds it.
 
     id: the row, for changing it. reserved_for: name of the only deployment that may have it. fault: why its node says
-    that it is not to be used. The measured fields are those of `DeviceReport`.
+    that it is not to be used. maintenance: not to be used, for the reason in maintenance_note. The measured fields are
+    those of `DeviceReport`.
     """
 
     device_id: str
@@ -56,6 +59,8 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     ecc_uncorrected: int | None = None
     xid: int | None = None
     fault: str = ""
+    sm_use: float | None = None
+    maintenance_note: str = ""
 
 
 class WeightsView(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,9 +86,20 @@ class LinkView(msgspec.Struct, frozen=True, kw_only=True):
     error: str
 
 
+class JoinTokenOpenView(msgspec.Struct, frozen=True, kw_only=True):
+    """A join token that can still be used, without the token itself, which nobody can read again."""
+
+    id: int
+    note: str
+    created_by: str
+    created_at: str
+    expires_at: str
+
+
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """clock_offset_s: the node's clock minus ours when its last report arrived, travel time included (F14).
-    labels: "key=value" or "key", for placement. cordon_reason: why it is not active, in the operator's words."""
+    labels: "key=value" or "key", for placement. cordon_reason: why it is not active, in the operator's words.
+    warnings: what an operator should see to, one sentence each (a clock that is off, shared broker credentials)."""
 
     id: str
     name: str
@@ -109,6 +125,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     disk_free: int | None = None
     disk_total: int | None = None
     workers: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
@@ -292,6 +309,26 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     description: str
     created_at: str
+
+
+class AuditEntryView(msgspec.Struct, frozen=True, kw_only=True):
+    """One write that went through: who did what to which target, from where, in which request. actor_kind: "user",
+    "token", "system" or "anonymous". before, after: the values that the write was about, without secrets; null where it
+    has none."""
+
+    id: int
+    at: str
+    actor: str
+    actor_kind: str
+    address: str
+    request_id: str
+    action: str
+    target_kind: str
+    target_id: str
+    target_name: str
+    before: Any
+    after: Any
+    reason: str
 
 
 class Quantiles(msgspec.Struct, frozen=True, kw_only=True):

@@ -231,6 +231,27 @@ export interface Segment {
   readonly seconds: number;
 }
 
+/**
+ * One write that went through: who did what to which target, from where, in which request. actor_kind: "user",
+ * "token", "system" or "anonymous". before, after: the values that the write was about, without secrets; null where it
+ * has none.
+ */
+export interface AuditEntryView {
+  readonly id: number;
+  readonly at: string;
+  readonly actor: string;
+  readonly actor_kind: string;
+  readonly address: string;
+  readonly request_id: string;
+  readonly action: string;
+  readonly target_kind: string;
+  readonly target_id: string;
+  readonly target_name: string;
+  readonly before: unknown;
+  readonly after: unknown;
+  readonly reason: string;
+}
+
 /** First message on a socket, and again whenever events may have been missed. */
 export interface SnapshotMessage {
   readonly type: "snapshot";
@@ -370,6 +391,7 @@ export interface RolloutView {
 /**
  * clock_offset_s: the node's clock minus ours when its last report arrived, travel time included (F14).
  * labels: "key=value" or "key", for placement. cordon_reason: why it is not active, in the operator's words.
+ * warnings: what an operator should see to, one sentence each (a clock that is off, shared broker credentials).
  */
 export interface NodeView {
   readonly id: string;
@@ -396,13 +418,15 @@ export interface NodeView {
   readonly disk_free: number | null;
   readonly disk_total: number | null;
   readonly workers: number;
+  readonly warnings: readonly string[];
 }
 
 /**
  * `worker_id`: who holds it. missing: its node no longer reports it; shown while somebody holds it.
  *
  * id: the row, for changing it. reserved_for: name of the only deployment that may have it. fault: why its node says
- * that it is not to be used. The measured fields are those of `DeviceReport`.
+ * that it is not to be used. maintenance: not to be used, for the reason in maintenance_note. The measured fields are
+ * those of `DeviceReport`.
  */
 export interface DeviceView {
   readonly device_id: string;
@@ -430,6 +454,8 @@ export interface DeviceView {
   readonly ecc_uncorrected: number | null;
   readonly xid: number | null;
   readonly fault: string;
+  readonly sm_use: number | null;
+  readonly maintenance_note: string;
 }
 
 /**

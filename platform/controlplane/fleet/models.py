@@ -98,6 +98,7 @@ class Device(models.Model):
     memory_used = models.BigIntegerField(null=True)
     memory_bandwidth_use = models.FloatField(null=True)
     utilization = models.FloatField(null=True)
+    sm_use = models.FloatField(null=True)
     temperature_c = models.FloatField(null=True)
     power_w = models.FloatField(null=True)
     power_limit_w = models.FloatField(null=True)

@@ -1,5 +1,4 @@
 
-
 import django.db.models.deletion
 import inference.contracts.states
 import uuid
@@ -85,6 +84,11 @@ class Migration(migrations.Migration):
             model_name='device',
             name='reserved_for',
             field=models.CharField(blank=True, max_length=100),
+        ),
+        migrations.AddField(
+            model_name='device',
+            name='sm_use',
+            field=models.FloatField(null=True),
         ),
         migrations.AddField(
             model_name='device',
