@@ -12,12 +12,12 @@ from typing import Any
 
 
 class Refused(Exception):
-    """The API said no: status and its error object."""
+    """The API said no: status and its problem (code, detail, field, current)."""
 
-    def __init__(self, status: int, error: dict[str, Any]) -> None:
-        super().__init__(f"{status}: {error}")
+    def __init__(self, status: int, problem: dict[str, Any]) -> None:
+        super().__init__(f"{status}: {problem}")
         self.status = status
-        self.error = error
+        self.problem = problem
 
 
 class Operator:
@@ -29,6 +29,16 @@ class Operator:
 
     def get(self, path: str) -> Any:
         return self._call("GET", path, None)
+
+    def items(self, path: str) -> list[Any]:
+        """Every item of a list, page after page."""
+        joined = "&" if "?" in path else "?"
+        page = self.get(path)
+        items = list(page["items"])
+        while page["next"] is not None:
+            page = self.get(f"{path}{joined}cursor={page['next']}")
+            items += page["items"]
+        return items
 
     def post(self, path: str, /, **body: Any) -> Any:
         return self._call("POST", path, body)
@@ -68,7 +78,7 @@ class Operator:
                 content = response.read()
                 return json.loads(content) if content else None
         except urllib.error.HTTPError as error:
-            raise Refused(error.code, json.loads(error.read())["error"]) from error
+            raise Refused(error.code, json.loads(error.read())) from error
 
 
 def wait_for(look: Callable[[], Any], deadline_s: float, every_s: float = 0.5) -> Any:

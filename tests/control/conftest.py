@@ -68,7 +68,8 @@ def outbox(monkeypatch: pytest.MonkeyPatch) -> Outbox:
 
 @pytest.fixture
 def operator(db: None) -> User:
-    return User.objects.create_user(OPERATOR, password="correct horse battery")
+    """May do everything: what roles forbid is said in the tests of roles."""
+    return User.objects.create_superuser(OPERATOR, password="correct horse battery")
 
 
 @pytest.fixture

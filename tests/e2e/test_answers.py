@@ -52,7 +52,7 @@ def operator(stack: Stack) -> Operator:
 
 @pytest.fixture(scope="module")
 def deployments(operator: Operator) -> Iterator[None]:
-    model = operator.get("/models")[0]["name"]
+    model = operator.items("/models")[0]["name"]
     operator.post("/deployments", name="apart", model=model, prefill=1, decode=1, local_prefill_tokens=0)
     operator.post("/deployments", name="together", model=model, prefill=0, decode=0, unified=1)
     for name in ("apart", "together"):

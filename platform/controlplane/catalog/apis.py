@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.catalog import selectors, services
 from controlplane.catalog.presenters import model_view
 from controlplane.core.api import answer, body
+from controlplane.core.listing import Filter, Listing, Page
 from controlplane.core.schema import documented
+from controlplane.core.view import ControlView
 from inference.contracts.console import ModelView
 
 
@@ -26,10 +27,14 @@ class ModelBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     description: str = ""
 
 
-class ModelListApi(APIView):
-    @documented("List models", answers={200: list[ModelView]})
+class ModelListApi(ControlView):
+    listing = Listing(
+        orders={"name": "name", "created_at": "created_at"}, order="name", filters={"name": Filter("name")}
+    )
+
+    @documented("List models", answers={200: Page[ModelView]})
     def get(self, request: Request) -> Response:
-        return answer([model_view(model) for model in selectors.model_list()])
+        return self.page(selectors.model_list(), lambda rows: [model_view(model) for model in rows])
 
     @documented("Add a model", body=ModelBody, answers={201: ModelView}, refusals=[409])
     def post(self, request: Request) -> Response:

@@ -16,12 +16,13 @@ from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E40
 from controlplane.config.checks import require_sound_settings  # noqa: E402
 from controlplane.console.origin import OwnPagesOnly  # noqa: E402
 from controlplane.console.routing import websocket_urlpatterns  # noqa: E402
+from controlplane.core.limits import BoundedBody  # noqa: E402
 
 require_sound_settings()
 
 application = ProtocolTypeRouter(
     {
-        "http": http,
+        "http": BoundedBody(http),
         "websocket": OwnPagesOnly(AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))),
     }
 )

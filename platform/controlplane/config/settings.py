@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
 from controlplane.config import env, logs
 from controlplane.config.database import database_from_url
 
@@ -14,6 +17,8 @@ DATA_DIR = Path(env.text("TANDEM_DATA", str(ROOT / "data"))).resolve()
 NO_SECRET_KEY = "not-set"  # noqa: S105
 SECRET_KEY = env.secret("TANDEM_SECRET_KEY", DATA_DIR / "secrets" / "django") or NO_SECRET_KEY
 CLUSTER_SECRET = env.secret("TANDEM_CLUSTER_SECRET", DATA_DIR / "secrets" / "cluster")
+#: Every node's own key is derived from it; a changed one voids them all. Never leaves the control plane.
+NODE_SECRET = env.secret("TANDEM_NODE_SECRET", DATA_DIR / "secrets" / "nodes") or SECRET_KEY
 DEBUG = env.flag("TANDEM_DEBUG")
 PUBLIC_URL = env.text("TANDEM_PUBLIC_URL", "http://127.0.0.1:8000").rstrip("/")
 ALLOWED_HOSTS = env.listing("TANDEM_ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]")
@@ -22,12 +27,19 @@ CSRF_TRUSTED_ORIGINS = env.listing("TANDEM_TRUSTED_ORIGINS", PUBLIC_URL)
 REDIS_URL = env.text("REDIS_URL", "redis://127.0.0.1:6379/0")
 #: What a joining node is told; differs from REDIS_URL where nodes reach Redis by another address.
 NODE_REDIS_URL = env.text("TANDEM_NODE_REDIS_URL", REDIS_URL)
+#: Whether a node must get Redis credentials that reach its own queue only, or may share ours where Redis has no ACL.
+REQUIRE_SCOPED_NODES = env.flag("TANDEM_REQUIRE_SCOPED_NODES")
 ROUTER_URL = env.text("TANDEM_ROUTER_URL", "http://127.0.0.1:8001").rstrip("/")
 PUBLIC_ROUTER_URL = env.text("TANDEM_PUBLIC_ROUTER_URL", ROUTER_URL).rstrip("/")
 
 # Timers, in seconds
 NODE_REPORT_INTERVAL_S = env.number("TANDEM_REPORT_INTERVAL_S", 2.0)
 NODE_LOST_AFTER_S = env.number("TANDEM_NODE_LOST_AFTER_S", 20.0)
+#: What is measured of devices is written and shown this often at most; in large fleets less often.
+MEASURES_INTERVAL_S = env.number("TANDEM_MEASURES_INTERVAL_S", 5.0)
+#: Measurements of the network between nodes: how many at once, and how long one may take.
+LINKS_AT_ONCE = int(env.number("TANDEM_LINKS_AT_ONCE", 4))
+LINK_DEADLINE_S = env.number("TANDEM_LINK_DEADLINE_S", 30.0)
 SWEEP_INTERVAL_S = env.number("TANDEM_SWEEP_INTERVAL_S", 5.0)
 DRAIN_DEADLINE_S = env.number("TANDEM_DRAIN_DEADLINE_S", 300.0)
 OPERATION_DEADLINE_S = env.number("TANDEM_OPERATION_DEADLINE_S", 1800.0)
@@ -59,6 +71,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "controlplane.core.request_id.request_ids",
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -79,14 +92,44 @@ TEMPLATES = [
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": int(env.number("TANDEM_PASSWORD_MIN_LENGTH", 10))},
+    },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+    {
+        "NAME": "controlplane.access.passwords.KindsValidator",
+        "OPTIONS": {"kinds": int(env.number("TANDEM_PASSWORD_KINDS", 1))},
+    },
 ]
+
+# Failed logins, counted within a window; then none is looked at until fewer are in it.
+LOGIN_WINDOW_S = env.number("TANDEM_LOGIN_WINDOW_S", 900.0)
+LOGIN_FAILURES_PER_NAME = int(env.number("TANDEM_LOGIN_FAILURES_PER_NAME", 10))
+LOGIN_FAILURES_PER_ADDRESS = int(env.number("TANDEM_LOGIN_FAILURES_PER_ADDRESS", 50))
+
+# Login through an identity provider (OpenID Connect), beside local accounts; on where there is an issuer.
+OIDC_ISSUER = env.text("TANDEM_OIDC_ISSUER")
+OIDC_CLIENT_ID = env.text("TANDEM_OIDC_CLIENT_ID")
+OIDC_CLIENT_SECRET = env.secret("TANDEM_OIDC_CLIENT_SECRET")
+OIDC_SCOPES = env.text("TANDEM_OIDC_SCOPES", "openid profile email")
+#: What its button is called.
+OIDC_NAME = env.text("TANDEM_OIDC_NAME", "Single sign-on")
+OIDC_NAME_CLAIM = env.text("TANDEM_OIDC_NAME_CLAIM", "preferred_username")
+OIDC_GROUPS_CLAIM = env.text("TANDEM_OIDC_GROUPS_CLAIM", "groups")
+#: "group=role,group=role": then the provider decides on roles at each login.
+OIDC_ROLES = env.pairs("TANDEM_OIDC_ROLES")
+#: Of those in none of these groups; "none" lets only those in.
+OIDC_DEFAULT_ROLE = env.text("TANDEM_OIDC_DEFAULT_ROLE", "viewer")
+OIDC_TIMEOUT_S = env.number("TANDEM_OIDC_TIMEOUT_S", 10.0)
 
 # HTTPS is known from the public address; cookies follow it.
 _HTTPS = PUBLIC_URL.startswith("https://")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = int(env.number("TANDEM_SESSION_AGE_S", 7 * 86_400.0))
+SESSION_EXPIRE_AT_BROWSER_CLOSE = env.flag("TANDEM_SESSION_ENDS_WITH_BROWSER")
 BEHIND_PROXY = env.flag("TANDEM_BEHIND_PROXY")
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_PROXY else None
 SECURE_CONTENT_TYPE_NOSNIFF = True
@@ -98,12 +141,32 @@ LANGUAGE_CODE = "en"
 STATIC_URL = "static/"
 FRONTEND_DIST = Path(env.text("TANDEM_FRONTEND_DIST", str(ROOT / "frontend" / "dist")))
 
+# Requests of one user, token or (without a login) address in one minute; 0: no limit.
+API_READS_PER_MINUTE = int(env.number("TANDEM_API_READS_PER_MINUTE", 3000))
+API_WRITES_PER_MINUTE = int(env.number("TANDEM_API_WRITES_PER_MINUTE", 300))
+#: Of any request: far more than one of the management API, or a chat in the playground, needs.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "tandem:cache",
+        # Only rate limits are kept here: an answer must not wait for them.
+        "OPTIONS": {"socket_timeout": 0.5, "socket_connect_timeout": 0.5, "retry": Retry(NoBackoff(), 1)},
+    }
+}
+
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["controlplane.core.authentication.SessionAuthentication"],
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "controlplane.access.authentication.TokenAuthentication",
+        "controlplane.access.authentication.SessionAuthentication",
+    ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_RENDERER_CLASSES": ["controlplane.core.rendering.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["controlplane.core.parsing.JSONParser"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "controlplane.core.rendering.OnlyJSON",
+    "URL_FORMAT_OVERRIDE": None,
+    "DEFAULT_SCHEMA_CLASS": "controlplane.core.schema.ControlSchema",
     "EXCEPTION_HANDLER": "controlplane.core.api.exception_handler",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from django.urls import include, path
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
+from controlplane.core.docs import DocsPage, SchemaApi
 from controlplane.core.health import healthz
 from controlplane.core.pages import unknown_endpoint
 
 urlpatterns = [
+    path("api/v1/", include("controlplane.audit.urls")),
     path("api/v1/", include("controlplane.access.urls")),
     path("api/v1/", include("controlplane.catalog.urls")),
     path("api/v1/", include("controlplane.fleet.urls")),
     path("api/v1/", include("controlplane.operations.urls")),
     path("api/v1/", include("controlplane.pools.urls")),
     path("api/v1/", include("controlplane.console.api_urls")),
-    path("api/v1/schema", SpectacularAPIView.as_view(), name="schema"),
-    path("api/v1/docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
+    path("api/v1/schema", SchemaApi.as_view(), name="schema"),
+    path("api/v1/docs", DocsPage.as_view(url_name="schema"), name="docs"),
     path("api/<path:rest>", unknown_endpoint),
     path("healthz", healthz),
     path("", include("controlplane.console.urls")),
 ]
 
+handler400 = "controlplane.core.pages.bad_request"
 handler500 = "controlplane.core.pages.server_error"

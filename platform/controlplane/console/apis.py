@@ -8,12 +8,12 @@ from django.conf import settings
 from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.console import snapshot
 from controlplane.console.feed import feed_of_this_loop
 from controlplane.core.api import answer
 from controlplane.core.schema import documented
+from controlplane.core.view import ControlView
 from controlplane.telemetry.stream import StreamId
 from inference.contracts import codec
 from inference.contracts.console import Snapshot, TelemetryFrame
@@ -25,7 +25,7 @@ class PlaygroundInfo(msgspec.Struct, frozen=True, kw_only=True):
     serving_url: str
 
 
-class SnapshotApi(APIView):
+class SnapshotApi(ControlView):
     @documented("Show everything", answers={200: Snapshot})
     def get(self, request: Request) -> HttpResponse:
         """What the console's socket sends first; `seq` is where its events go on (`/ws/console?after=<seq>`)."""
@@ -37,7 +37,7 @@ class SnapshotApi(APIView):
         )
 
 
-class PlaygroundInfoApi(APIView):
+class PlaygroundInfoApi(ControlView):
     @documented("Show the serving address", answers={200: PlaygroundInfo})
     def get(self, request: Request) -> Response:
         return answer(PlaygroundInfo(serving_url=settings.PUBLIC_ROUTER_URL))

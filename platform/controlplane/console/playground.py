@@ -25,12 +25,12 @@ from rest_framework.request import Request
 
 from controlplane.access.services import playground_key
 from controlplane.core.authentication import SessionAuthentication
+from controlplane.core.limits import max_body_bytes
 from inference.contracts import codec, names
 
 log = structlog.get_logger()
 
 CHAT_PATH = "/v1/chat/completions"
-MAX_BODY_BYTES = 1 << 20
 CONNECT_WITHIN_S = 3.0
 
 #: The router keeps its own deadlines on every leg; this one is for a router that has died without closing.
@@ -102,8 +102,8 @@ def _body(request: HttpRequest) -> bytes:
         body = request.body
     except RequestDataTooBig:
         body = None
-    if body is None or len(body) > MAX_BODY_BYTES:
-        raise Refused(413, "body_too_large", f"A chat request has at most {MAX_BODY_BYTES} bytes.")
+    if body is None or len(body) > max_body_bytes():
+        raise Refused(413, "body_too_large", f"A chat request has at most {max_body_bytes()} bytes.")
     return body
 
 

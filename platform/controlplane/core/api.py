@@ -9,15 +9,20 @@ import re
 from typing import Any, TypeVar
 
 import msgspec
-from django.core.exceptions import PermissionDenied
+import structlog
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.db import InterfaceError, OperationalError
-from django.http import Http404
+from django.http import Http404, HttpResponse
 from rest_framework import exceptions, status
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import set_rollback
 
-from controlplane.core.errors import ControlError, DatabaseAway, Invalid, TooMany
+from controlplane.core.errors import ControlError, DatabaseAway, Invalid
+from controlplane.core.parsing import BodyTooLarge
+from controlplane.core.problems import PROBLEM_JSON, Problem, problem
+from inference.contracts import codec
+
+log = structlog.get_logger()
 
 T = TypeVar("T")
 
@@ -33,25 +38,6 @@ _TYPES = {
     "object": "an object",
     "null": "null",
 }
-
-
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a request was refused.
-
-    code: stable, for programs. message: one sentence, for people. field: what to change, where it is one field.
-    current: what is there now, where the request was right for something older.
-    """
-
-    code: str
-    message: str
-    field: str | None = None
-    current: dict[str, Any] | None = None
-
-
-class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Body of every answer that refuses."""
-
-    error: Refusal
 
 
 def body(request: Request, kind: type[T]) -> T:
@@ -105,28 +91,25 @@ def _field(message: str, where: str) -> str | None:
 def answer(view: Any, code: int = status.HTTP_200_OK) -> Response:
     """A struct, or a list of structs, as a response."""
     # No cache may keep what needs a login, least of all a key that is shown once.
-    return Response(msgspec.to_builtins(view), status=code, headers={"Cache-Control": "no-store"})
+    return Response(view, status=code, headers={"Cache-Control": "no-store"})
 
 
-def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
-    """An `ErrorAnswer` for everything that is refused; None (a 500) for what is our own fault."""
+def exception_handler(error: Exception, context: dict[str, Any]) -> HttpResponse | None:
+    """A `Problem` for everything that is refused; None (a 500) for what is our own fault."""
     if isinstance(error, Http404):
         error = exceptions.NotFound()
     elif isinstance(error, PermissionDenied):
         error = exceptions.PermissionDenied()
+    elif isinstance(error, RequestDataTooBig):
+        error = BodyTooLarge()
     elif isinstance(error, (OperationalError, InterfaceError)):
+        log.warning("the database refused or did not answer", error=str(error))
         error = DatabaseAway()
     if isinstance(error, ControlError):
-        set_rollback()
-        response = _refused(
-            error.status, Refusal(code=error.code, message=error.message, field=error.field, current=error.current)
-        )
-        if isinstance(error, TooMany):
-            response["Retry-After"] = str(error.retry_after_s)
-        return response
+        found = problem(error.status, error.code, error.message, field=error.field, current=error.current)
+        return _refused(found, retry_after_s=error.retry_after_s)
     if isinstance(error, exceptions.APIException):
-        set_rollback()
-        response = _refused(error.status_code, Refusal(code=_code(error), message=_sentence(error)))
+        response = _refused(problem(error.status_code, _code(error), _sentence(error)))
         if scheme := getattr(error, "auth_header", None):
             response["WWW-Authenticate"] = scheme
         return response
@@ -144,5 +127,6 @@ def _sentence(error: exceptions.APIException) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-def _refused(status_code: int, refusal: Refusal) -> Response:
-    return answer(ErrorAnswer(error=refusal), status_code)
+def _refused(found: Problem, *, retry_after_s: int | None = None) -> HttpResponse:
+    headers = {"Cache-Control": "no-store"} | ({} if retry_after_s is None else {"Retry-After": str(retry_after_s)})
+    return HttpResponse(codec.encode(found), status=found.status, content_type=PROBLEM_JSON, headers=headers)

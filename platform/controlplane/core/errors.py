@@ -6,7 +6,10 @@ ControlError
 ├── Forbidden        403
 ├── NotFound         404
 ├── Conflict         409  right once, not now
-│   └── StaleGeneration   someone changed it meanwhile; `current` is what it is now
+│   ├── StaleGeneration   someone changed it meanwhile; `current` is what it is now
+│   └── StillRunning      the same request is being answered already; `retry_after_s` says when to ask again
+├── StaleVersion     412  the same as StaleGeneration, for those who sent If-Match
+├── KeyReused        422  an Idempotency-Key names one request for good
 ├── TooMany          429  right later; `retry_after_s` says when
 └── DatabaseAway     503  nothing can be read or changed at the moment; serving goes on
 """
@@ -19,7 +22,11 @@ _SHOWN_OF_A_KEY = 120
 
 
 class ControlError(Exception):
+    """message: one sentence. code: stable, for programs. field: what to change, where it is one field. current: what is
+    there now. retry_after_s: whole seconds until the same may be right."""
+
     status = 400
+    retry_after_s: int | None = None
 
     def __init__(
         self,
@@ -70,9 +77,38 @@ class StaleGeneration(Conflict):
         )
 
 
-class TooMany(ControlError):
-    """retry_after_s: whole seconds until the same may be asked again."""
+class StillRunning(Conflict):
+    retry_after_s = 1
 
+    def __init__(self) -> None:
+        super().__init__(
+            "The first request with this Idempotency-Key is still being answered; send it again in a moment.",
+            code="still_running",
+        )
+
+
+class StaleVersion(ControlError):
+    status = 412
+
+    def __init__(self, current: dict[str, Any]) -> None:
+        super().__init__(
+            "This was changed since the version that If-Match names. Look at the current value and try again.",
+            code="stale_version",
+            current=current,
+        )
+
+
+class KeyReused(ControlError):
+    status = 422
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This Idempotency-Key came with another request before; make a new one for each new request.",
+            code="idempotency_key_reused",
+        )
+
+
+class TooMany(ControlError):
     status = 429
 
     def __init__(self, message: str, *, code: str, retry_after_s: int) -> None:
@@ -82,6 +118,7 @@ class TooMany(ControlError):
 
 class DatabaseAway(ControlError):
     status = 503
+    retry_after_s = 5
 
     def __init__(self) -> None:
         super().__init__(

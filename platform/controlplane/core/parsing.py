@@ -9,14 +9,15 @@ import msgspec
 from rest_framework import exceptions
 from rest_framework.parsers import BaseParser
 
-#: Far more than any request of this API needs.
-MAX_BODY_BYTES = 1 << 20
+from controlplane.core.limits import max_body_bytes
 
 
 class BodyTooLarge(exceptions.APIException):
     status_code = 413
     default_code = "body_too_large"
-    default_detail = f"A body has at most {MAX_BODY_BYTES} bytes."
+
+    def __init__(self) -> None:
+        super().__init__(f"A body has at most {max_body_bytes()} bytes.")
 
 
 class JSONParser(BaseParser):
@@ -29,11 +30,11 @@ class JSONParser(BaseParser):
     ) -> Any:
         """
         Raises:
-            BodyTooLarge: longer than MAX_BODY_BYTES; the rest is not read.
+            BodyTooLarge: longer than a body may be; the rest is not read.
             ParseError: this is no JSON that can be worked with.
         """
-        content = stream.read(MAX_BODY_BYTES + 1)
-        if len(content) > MAX_BODY_BYTES:
+        content = stream.read(max_body_bytes() + 1)
+        if len(content) > max_body_bytes():
             raise BodyTooLarge
         try:
             return msgspec.json.decode(content)

@@ -28,18 +28,20 @@ def lower(*roles: UserRole) -> UserRole:
 
 
 class PrincipalKind(StrEnum):
-    """USER: a person with a session. TOKEN: a program with a management token. SYSTEM: Tandem itself."""
+    """USER: a person with a session. TOKEN: a program with a management token. SYSTEM: Tandem itself.
+    ANONYMOUS: whoever calls what needs no login (a login itself, a machine that joins)."""
 
     USER = "user"
     TOKEN = "token"  # noqa: S105
     SYSTEM = "system"
+    ANONYMOUS = "anonymous"
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
     """name: user name, or name of the token. role: everywhere. grants: deployment name -> role there, where it is
-    higher. only: where not None, the deployments that this principal may see or change at all; beside deployments it may
-    only look then. address, request_id: of the request, for the audit."""
+    higher. only: where not None, the deployments that this principal may see or change at all; beside deployments it
+    may only look then. address, request_id: of the request, for the audit."""
 
     name: str
     kind: PrincipalKind = PrincipalKind.USER
@@ -62,6 +64,9 @@ class Principal:
 
 #: For work that nobody asked for: sweeps, tasks, management commands.
 SYSTEM = Principal(name="tandem", kind=PrincipalKind.SYSTEM, role=UserRole.ADMIN)
+
+#: For requests that nobody has logged in for.
+ANONYMOUS = Principal(name="anonymous", kind=PrincipalKind.ANONYMOUS)
 
 _current: ContextVar[Principal] = ContextVar("principal", default=SYSTEM)
 

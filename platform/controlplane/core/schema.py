@@ -1,22 +1,30 @@
 """OpenAPI from the structs that really travel: what an endpoint documents is what it reads and writes.
 
-`documented` turns the msgspec types of one operation into JSON Schema for drf-spectacular; `add_components` (a
-post-processing hook, see SPECTACULAR_SETTINGS) adds every struct and enum they mention as a named component.
+`documented` turns the msgspec types of one operation into JSON Schema for drf-spectacular and names its parameters;
+`ControlSchema` adds what `ControlView` gives every endpoint; `add_components` (a post-processing hook, see
+SPECTACULAR_SETTINGS) adds every struct and enum they mention as a named component.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from drf_spectacular.authentication import SessionScheme
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 
-from controlplane.core.api import ErrorAnswer
+from controlplane.core.listing import LIMIT, LIMIT_MAX, Listing
+from controlplane.core.problems import PROBLEM_JSON, Problem
+from inference.contracts import names
 
 _REF = "#/components/schemas/{name}"
+_READING = ("GET", "HEAD")
+_SAFE = (*_READING, "OPTIONS")
 
 #: Every struct and enum that an endpoint mentions, by name.
 _components: dict[str, dict[str, Any]] = {}
@@ -26,6 +34,24 @@ class SessionAuthenticationScheme(SessionScheme):  # type: ignore[no-untyped-cal
     """The console's login, which is REST framework's session login with a 401 of its own."""
 
     target_class = "controlplane.core.authentication.SessionAuthentication"
+    match_subclasses = True
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A query parameter of one operation, beside those that every operation has."""
+
+    kind: type = str
+    description: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Documented:
+    """What `documented` notes on a handler. queueable: `?on_conflict=queue` is understood."""
+
+    query: Mapping[str, Parameter] = field(default_factory=dict)
+    queueable: bool = False
 
 
 def documented(
@@ -35,23 +61,124 @@ def documented(
     body: Any = None,
     refusals: Sequence[int] = (),
     public: bool = False,
+    query: Mapping[str, Parameter] | None = None,
+    queueable: bool = False,
+    media_type: str = "application/json",
 ) -> Callable[[Any], Any]:
-    """Describe one method of an APIView. The summary, without articles, also names the operation for generated clients.
+    """Describe one method of a `ControlView`. The summary, without articles, also names the operation for generated
+    clients.
 
-    answers: HTTP status -> type of the body (a struct, a list of one, or None for no body). body: type of the
-    request's JSON. refusals: statuses answered with an `ErrorAnswer`, besides 400 where there is a body and 401
-    where a login is needed. public: needs no login.
+    answers: HTTP status -> type of the body (a struct, a `Page` of one, or None for no body). body: type of the
+    request's JSON. refusals: statuses answered with a `Problem` that deserve to be named, besides 400 and those that
+    come with a login (401, 403); any other is described as "default". public: needs no login. query: parameters of
+    its own; others are refused. queueable: the handler reads `on_conflict`. media_type: of the answers, where it is
+    not JSON.
     """
-    described: dict[int, Any] = {status: _answer(status, kind) for status, kind in answers.items()}
-    expected = {*refusals, *([] if body is None else [400]), *([] if public else [401])}
-    described.update({status: _answer(status, ErrorAnswer) for status in sorted(expected)})
-    return extend_schema(
+    described: dict[Any, Any] = {(status, media_type): _answer(status, kind) for status, kind in answers.items()}
+    expected = {*refusals, 400, *([] if public else [401, 403])}
+    described.update({(status, PROBLEM_JSON): _answer(status, Problem) for status in sorted(expected)})
+    described["default", PROBLEM_JSON] = OpenApiResponse(response=_json_schema(Problem), description="Refused")
+    describe = extend_schema(
         operation_id="_".join(word for word in summary.lower().split() if word not in ("a", "an", "the")),
         summary=summary,
         request=None if body is None else {"application/json": _json_schema(body)},
         responses=described,
         auth=[] if public else None,
     )
+    noted = Documented(query or {}, queueable)
+
+    def decorate(handler: Any) -> Any:
+        handler = describe(handler)
+        handler.documented = noted
+        return handler
+
+    return decorate
+
+
+def parameters_of(view: Any, method: str) -> frozenset[str] | None:
+    """Names of the query parameters that `method` of `view` knows; None where it is not documented here."""
+    noted: Documented | None = getattr(getattr(view, method.lower(), None), "documented", None)
+    if noted is None:
+        return None
+    names_known = set(noted.query)
+    if method in _READING and getattr(view, "listing", None) is not None:
+        names_known |= view.listing.parameters
+    if method not in _SAFE and getattr(view, "transactional", False):
+        names_known.add("dry_run")
+    if noted.queueable:
+        names_known.add("on_conflict")
+    return frozenset(names_known)
+
+
+class ControlSchema(AutoSchema):
+    """drf-spectacular's, with the headers and parameters that `ControlView` gives every endpoint."""
+
+    def get_override_parameters(self) -> list[Any]:
+        view: Any = self.view
+        noted: Documented | None = getattr(getattr(view, self.method.lower(), None), "documented", None)
+        if noted is None:
+            return []
+        found = [_query(name, each.kind, each.description, each.required) for name, each in noted.query.items()]
+        found.append(_header(names.REQUEST_ID_HEADER, "Names the request in its answer, the log and the audit."))
+        if self.method == "GET":
+            found += _of_reading(view)
+        elif getattr(view, "transactional", False):
+            found += _of_writing(view)
+        if noted.queueable:
+            found.append(_ON_CONFLICT)
+        return found
+
+
+_ON_CONFLICT = OpenApiParameter(
+    "on_conflict",
+    {"type": "string", "enum": ["refuse", "queue"], "default": "refuse"},
+    description="What to do where an operation under way stands against this one: refuse it, or begin once that ended.",
+)
+
+
+def _of_reading(view: Any) -> list[OpenApiParameter]:
+    if getattr(view, "listing", None) is None:
+        return [_header("ETag", "The version of what is shown, for If-Match.", answered=[200])]
+    listing: Listing = view.listing
+    orders = [sign + name for name in listing.orders for sign in ("", "-")]
+    return [
+        *(_query(name, each.kind, each.description) for name, each in listing.filters.items()),
+        _query("order", {"type": "string", "enum": orders, "default": listing.order}, "-name: the other way round."),
+        _query("cursor", str, "`next` of the page before."),
+        _query("limit", {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT}, "Items of a page."),
+    ]
+
+
+def _of_writing(view: Any) -> list[OpenApiParameter]:
+    found = [
+        _query("dry_run", bool, "Answer as if it were done, and do nothing. Secrets are masked."),
+        _header("Dry-Run", "`true`: nothing was done.", answered=True),
+    ]
+    if hasattr(view, "get") and view.listing is None:
+        found.append(_header("If-Match", "Refuse with 412 unless GET's ETag is still this one."))
+    if not view.public:
+        found += [
+            _header("Idempotency-Key", "Any text of your own: sent again within 24 h, the request is not done again."),
+            _header("Idempotency-Replayed", "`true`: this was answered before.", answered=True),
+        ]
+    return found
+
+
+def _query(name: str, kind: Any, description: str, required: bool = False) -> OpenApiParameter:
+    return OpenApiParameter(name, _simple_schema(kind), required=required, description=description)
+
+
+def _header(name: str, description: str, *, answered: bool | list[int] = False) -> OpenApiParameter:
+    where = OpenApiParameter.HEADER
+    return OpenApiParameter(name, str, where, description=description, response=answered)  # type: ignore[arg-type]
+
+
+def _simple_schema(kind: Any) -> dict[str, Any]:
+    if isinstance(kind, dict):
+        return kind
+    if issubclass(kind, StrEnum):
+        return {"type": "string", "enum": list(kind)}
+    return msgspec.json.schema(kind)
 
 
 def _answer(status: int, kind: Any) -> OpenApiResponse:

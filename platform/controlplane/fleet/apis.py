@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import msgspec
-from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.core.api import answer, body
 from controlplane.core.clock import iso
 from controlplane.core.errors import Unauthenticated
+from controlplane.core.listing import Filter, Listing, Page
 from controlplane.core.schema import documented
+from controlplane.core.view import ControlView
 from controlplane.fleet import joining, selectors
+from controlplane.fleet.models import Node
 from controlplane.fleet.presenters import node_view
 from inference.contracts.console import NodeView
 from inference.contracts.reports import NodeHello, NodeWelcome
+from inference.contracts.states import NodeDesired, NodePhase
 
 _JOIN_SCHEME = "Join "
 
@@ -37,22 +40,40 @@ class JoinTokenView(msgspec.Struct, frozen=True, kw_only=True):
     command: str
 
 
-class NodeListApi(APIView):
-    @documented("List nodes", answers={200: list[NodeView]})
+class NodeListApi(ControlView):
+    listing = Listing(
+        orders={"name": "name", "joined_at": "joined_at"},
+        order="name",
+        filters={
+            "name": Filter("name"),
+            "phase": Filter("phase", NodePhase),
+            "desired": Filter("desired", NodeDesired),
+        },
+    )
+
+    @documented("List nodes", answers={200: Page[NodeView]})
     def get(self, request: Request) -> Response:
         """Every node with its devices and who holds them."""
-        holders = selectors.device_holders()
-        return answer([node_view(node, holders) for node in selectors.node_list()])
+        return self.page(selectors.node_list(), _views)
 
 
-class NodeApi(APIView):
+def _views(nodes: Sequence[Node]) -> list[NodeView]:
+    holders = selectors.device_holders(nodes)
+    return [node_view(node, holders) for node in nodes]
+
+
+class NodeApi(ControlView):
+    def version(self, view: NodeView) -> object:
+        """What people change of a node; what it reports changes by itself."""
+        return [view.name, view.desired, view.cordon_reason, view.labels, view.generation]
+
     @documented("Show one node", answers={200: NodeView}, refusals=[404])
     def get(self, request: Request, node_id: UUID) -> Response:
         node = selectors.node_get(node_id)
         return answer(node_view(node, selectors.device_holders([node])))
 
 
-class JoinTokenListApi(APIView):
+class JoinTokenListApi(ControlView):
     @documented("Create a join token", body=JoinTokenBody, answers={201: JoinTokenView})
     def post(self, request: Request) -> Response:
         """The token lets one machine join, once. The answer is the only place where it is ever shown."""
@@ -62,11 +83,11 @@ class JoinTokenListApi(APIView):
         return answer(view, 201)
 
 
-class NodeJoinApi(APIView):
+class NodeJoinApi(ControlView):
     """Called by agents, which have no login: the join token stands for it."""
 
     authentication_classes = []
-    permission_classes = [AllowAny]
+    public = True
 
     @documented("Join as a node", body=NodeHello, answers={200: NodeWelcome}, refusals=[401], public=True)
     def post(self, request: Request) -> Response:

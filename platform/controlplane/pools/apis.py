@@ -8,11 +8,13 @@ from uuid import UUID
 import msgspec
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
+from controlplane.core import principal
 from controlplane.core.api import answer, body
 from controlplane.core.errors import Invalid
+from controlplane.core.listing import Filter, Listing, Page
 from controlplane.core.schema import documented
+from controlplane.core.view import ControlView
 from controlplane.operations.presenters import operation_view
 from controlplane.pools import selectors, services
 from controlplane.pools.presenters import deployment_view
@@ -64,11 +66,18 @@ class ResizeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     operation: OperationView | None
 
 
-class DeploymentListApi(APIView):
-    @documented("List deployments", answers={200: list[DeploymentView]})
+class DeploymentListApi(ControlView):
+    listing = Listing(
+        orders={"name": "name", "created_at": "created_at"}, order="name", filters={"name": Filter("name")}
+    )
+
+    @documented("List deployments", answers={200: Page[DeploymentView]})
     def get(self, request: Request) -> Response:
         """Every deployment with its pools and workers."""
-        return answer([deployment_view(deployment) for deployment in selectors.deployment_list()])
+        rows = selectors.deployment_list()
+        if (only := principal.current().only) is not None:
+            rows = rows.filter(name__in=only)
+        return self.page(rows, lambda found: [deployment_view(deployment) for deployment in found])
 
     @documented("Deploy a model", body=DeploymentBody, answers={201: DeploymentAnswer}, refusals=[409])
     def post(self, request: Request) -> Response:
@@ -79,7 +88,7 @@ class DeploymentListApi(APIView):
             name=wanted.name,
             model=wanted.model,
             counts={Role.PREFILL: wanted.prefill, Role.DECODE: wanted.decode, Role.UNIFIED: wanted.unified},
-            requested_by=request.user.get_username(),
+            requested_by=principal.current().name,
             local_prefill_tokens=wanted.local_prefill_tokens,
             settings=wanted.settings,
         )
@@ -87,7 +96,15 @@ class DeploymentListApi(APIView):
         return answer(DeploymentAnswer(deployment=view, operation=operation_view(operation)), 201)
 
 
-class DeploymentApi(APIView):
+class DeploymentApi(ControlView):
+    def deployment(self, request: Request, **kwargs: Any) -> str:
+        return str(kwargs["name"])
+
+    def version(self, view: DeploymentView) -> object:
+        """What people change of a deployment; what its workers do changes by itself."""
+        pools = [(pool.id, pool.generation) for pool in view.pools]
+        return [view.model, view.revision, view.settings, view.local_prefill_tokens, view.deleting, pools]
+
     @documented("Show one deployment", answers={200: DeploymentView}, refusals=[404])
     def get(self, request: Request, name: str) -> Response:
         return answer(deployment_view(selectors.deployment_get(name)))
@@ -96,13 +113,14 @@ class DeploymentApi(APIView):
     def delete(self, request: Request, name: str) -> Response:
         """Its workers finish what they have; the deployment is gone when the last of them is."""
         wanted = body(request, DeleteBody)
-        operation = services.deployment_delete(
-            name=name, requested_by=request.user.get_username(), reason=wanted.reason
-        )
+        operation = services.deployment_delete(name=name, requested_by=principal.current().name, reason=wanted.reason)
         return answer(OperationAnswer(operation=operation_view(operation)), 202)
 
 
-class PoolApi(APIView):
+class PoolApi(ControlView):
+    def deployment(self, request: Request, **kwargs: Any) -> str:
+        return selectors.pool_get(kwargs["pool_id"]).deployment.name
+
     @documented(
         "Resize a pool",
         body=ResizeBody,
@@ -117,7 +135,7 @@ class PoolApi(APIView):
             pool_id=pool_id,
             generation=wanted.generation,
             replicas=wanted.replicas,
-            requested_by=request.user.get_username(),
+            requested_by=principal.current().name,
             reason=wanted.reason,
         )
         deployment = deployment_view(selectors.deployment_get(resized.pool.deployment.name))
@@ -128,11 +146,14 @@ class PoolApi(APIView):
         return answer(view, 202 if resized.operation else 200)
 
 
-class WorkerRestartApi(APIView):
+class WorkerRestartApi(ControlView):
+    def deployment(self, request: Request, **kwargs: Any) -> str:
+        return selectors.worker_get(kwargs["worker_id"]).pool.deployment.name
+
     @documented("Restart a failed worker", answers={202: WorkerView}, refusals=[404, 409])
     def post(self, request: Request, worker_id: UUID) -> Response:
         """Clears a failure or a back-off; the worker is started at once."""
-        worker = services.worker_restart(worker_id=worker_id, requested_by=request.user.get_username())
+        worker = services.worker_restart(worker_id=worker_id, requested_by=principal.current().name)
         deployment = deployment_view(selectors.deployment_get(worker.pool.deployment.name))
         workers = (each for pool in deployment.pools for each in pool.workers)
         return answer(next(each for each in workers if each.id == str(worker_id)), 202)

@@ -58,21 +58,21 @@ def test_bad_credentials_do_not_say_which_part_was_wrong(browser: APIClient, cha
     answer = log_in(browser, RIGHT | changes)
 
     assert answer.status_code == 401
-    assert answer.json()["error"]["code"] == "bad_credentials"
-    assert answer.json()["error"]["message"] == "The user name or the password is wrong."
+    assert answer.json()["code"] == "bad_credentials"
+    assert answer.json()["detail"] == "The user name or the password is wrong."
 
 
 def test_a_user_who_was_switched_off_cannot_log_in(browser: APIClient, operator: User) -> None:
     User.objects.update(is_active=False)
 
-    assert log_in(browser).json()["error"]["code"] == "bad_credentials"
+    assert log_in(browser).json()["code"] == "bad_credentials"
 
 
 def test_a_login_from_another_site_is_refused(browser: APIClient) -> None:
     answer = browser.post(SESSION, RIGHT, format="json")
 
     assert answer.status_code == 403
-    assert answer.json()["error"]["code"] == "csrf_failed"
+    assert answer.json()["code"] == "csrf_failed"
     assert browser.get(SESSION).json()["user"] is None
 
 
@@ -80,12 +80,12 @@ def test_a_change_without_the_csrf_token_is_refused(browser: APIClient) -> None:
     log_in(browser)
 
     answer = browser.post("/api/v1/keys", {"name": "ci"}, format="json")
-    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "csrf_failed")
-    assert browser.get("/api/v1/keys").json() == []
+    assert (answer.status_code, answer.json()["code"]) == (403, "csrf_failed")
+    assert browser.get("/api/v1/keys").json()["items"] == []
 
 
 def test_a_login_without_a_password_names_the_field(browser: APIClient) -> None:
     answer = log_in(browser, {"username": OPERATOR})
 
     assert answer.status_code == 400
-    assert answer.json()["error"]["field"] == "password"
+    assert answer.json()["field"] == "password"

@@ -23,7 +23,7 @@ def test_a_model_is_added_and_listed(api: APIClient, now: Clock) -> None:
 
     assert made.status_code == 201
     assert made.json() == wanted | {"created_at": "2026-03-01T12:00:00.000Z"}
-    assert api.get(MODELS).json() == [made.json()]
+    assert api.get(MODELS).json() == {"items": [made.json()], "next": None}
 
 
 def test_consoles_hear_of_a_new_model(
@@ -75,7 +75,7 @@ def test_a_refused_model_names_the_field_and_leaves_nothing(
     answer = api.post(MODELS, wanted, format="json")
 
     assert answer.status_code == 400
-    assert answer.json()["error"]["field"] == field
+    assert answer.json()["field"] == field
     assert not Model.objects.exists()
 
 
@@ -84,7 +84,7 @@ def test_a_name_is_taken_once(api: APIClient) -> None:
     answer = api.post(MODELS, {"name": "m", "path": "q"}, format="json")
 
     assert answer.status_code == 409
-    assert (answer.json()["error"]["code"], answer.json()["error"]["field"]) == ("name_taken", "name")
+    assert (answer.json()["code"], answer.json()["field"]) == ("name_taken", "name")
     assert selectors.model_get("m").path == "p"
 
 

@@ -42,4 +42,4 @@ def test_clients_are_told_the_routers_public_address(api: APIClient, settings: S
 def test_a_login_is_needed(client: Client, path: str) -> None:
     answer = client.get(f"/api/v1/{path}")
     assert answer.status_code == 401
-    assert answer.json()["error"]["code"] == "not_authenticated"
+    assert answer.json()["code"] == "not_authenticated"

@@ -132,4 +132,4 @@ async def test_the_api_page_finds_its_files(async_client: AsyncClient) -> None:
 async def test_an_unknown_endpoint_is_not_answered_with_the_page(dist: Path, async_client: AsyncClient) -> None:
     answer = await async_client.get("/api/v1/nonsense")
     assert answer.status_code == 404
-    assert answer.json()["error"]["code"] == "not_found"
+    assert answer.json()["code"] == "not_found"

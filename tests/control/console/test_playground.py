@@ -13,6 +13,7 @@ from pytest_django.fixtures import Settings
 
 from controlplane.access.services import playground_key
 from controlplane.console import playground
+from controlplane.core.limits import max_body_bytes
 from inference.contracts.names import REQUEST_ID_HEADER, TIMINGS_HEADER
 from tests.control.console.server import serving
 
@@ -283,8 +284,8 @@ async def test_without_a_login_nothing_reaches_the_router(router: Router, addres
         ({"X-CSRFToken": "b" * 32}, BODY, (403, "csrf_failed")),
         ({"Content-Type": "text/plain"}, BODY, (415, "not_json")),
         ({"Content-Type": "application/x-www-form-urlencoded"}, b"a=b", (415, "not_json")),
-        ({}, b" " * (playground.MAX_BODY_BYTES + 1), (413, "body_too_large")),
-        ({}, b" " * (4 * playground.MAX_BODY_BYTES), (413, "body_too_large")),
+        ({}, b" " * (max_body_bytes() + 1), (413, "body_too_large")),
+        ({}, b" " * (4 * max_body_bytes()), (413, "body_too_large")),
     ],
     ids=["no csrf", "wrong csrf", "text", "form", "too large", "far too large"],
 )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from rest_framework.test import APIRequestFactory
 from controlplane.core.api import answer, body, exception_handler
 from controlplane.core.errors import Conflict, Invalid, NotFound, StaleGeneration, Unauthenticated
 from controlplane.core.parsing import JSONParser
+from controlplane.core.rendering import JSONRenderer
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,8 +34,10 @@ def request(content: Any) -> Request:
 def refused(error: Exception) -> tuple[int, dict[str, Any]]:
     response = exception_handler(error, {})
     assert response is not None
-    assert list(response.data) == ["error"]
-    return response.status_code, response.data["error"]
+    assert response["Content-Type"] == "application/problem+json"
+    refusal = json.loads(response.content)
+    assert refusal["status"] == response.status_code
+    return response.status_code, refusal
 
 
 def test_a_right_body_is_read_as_its_struct() -> None:
@@ -100,7 +104,16 @@ def test_each_refusal_of_a_service_has_its_status() -> None:
     assert refused(Unauthenticated("No."))[0] == 401
     assert refused(NotFound("pool", "p1")) == (
         404,
-        {"code": "not_found", "message": "There is no pool 'p1'.", "field": None, "current": None},
+        {
+            "type": "urn:tandem:problem:not_found",
+            "title": "Not found",
+            "status": 404,
+            "detail": "There is no pool 'p1'.",
+            "instance": None,
+            "code": "not_found",
+            "field": None,
+            "current": None,
+        },
     )
     assert refused(Conflict("No."))[0] == 409
 
@@ -110,8 +123,8 @@ def test_a_stale_generation_comes_with_the_current_value() -> None:
 
     assert (status, refusal["code"], refusal["field"]) == (409, "stale_generation", "generation")
     assert refusal["current"] == {"generation": 4, "replicas": 2}
-    assert "3" in refusal["message"]
-    assert "4" in refusal["message"]
+    assert "3" in refusal["detail"]
+    assert "4" in refusal["detail"]
 
 
 @pytest.mark.parametrize(
@@ -131,8 +144,8 @@ def test_what_the_framework_refuses_has_the_same_shape(error: Exception, status:
     answered, refusal = refused(error)
 
     assert (answered, refusal["code"]) == (status, code)
-    assert isinstance(refusal["message"], str)
-    assert refusal["message"]
+    assert isinstance(refusal["detail"], str)
+    assert refusal["detail"]
 
 
 def test_our_own_faults_are_not_dressed_up_as_refusals() -> None:
@@ -140,5 +153,5 @@ def test_our_own_faults_are_not_dressed_up_as_refusals() -> None:
 
 
 def test_structs_and_lists_of_them_are_answered_as_plain_json() -> None:
-    assert answer([Limits(low=1)]).data == [{"low": 1}]
+    assert JSONRenderer().render(answer([Limits(low=1)]).data) == b'[{"low":1}]'
     assert answer(Limits(low=1), 201).status_code == 201

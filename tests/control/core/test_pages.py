@@ -26,9 +26,9 @@ handler500 = urls.handler500
 def test_an_unknown_endpoint_is_a_json_404_whatever_the_method() -> None:
     for answer in (Client().get("/api/v1/nothing"), Client().post("/api/nothing/at/all")):
         assert answer.status_code == 404
-        refusal = answer.json()["error"]
+        refusal = answer.json()
         assert refusal["code"] == "not_found"
-        assert refusal["message"].startswith("There is no endpoint /api/")
+        assert refusal["detail"].startswith("There is no endpoint /api/")
 
 
 def test_a_fault_under_api_is_a_json_500_that_shows_nothing_of_it(settings: Settings) -> None:
@@ -36,7 +36,7 @@ def test_a_fault_under_api_is_a_json_500_that_shows_nothing_of_it(settings: Sett
     answer = Client(raise_request_exception=False).get("/api/v1/broken")
 
     assert answer.status_code == 500
-    assert answer.json()["error"]["code"] == "internal_error"
+    assert answer.json()["code"] == "internal_error"
     assert "private" not in answer.content.decode()
 
 

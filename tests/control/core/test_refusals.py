@@ -45,12 +45,13 @@ def concrete(path: str) -> str:
 
 def check_shape(answer: Any) -> dict[str, Any]:
     """The refusal in `answer`, which has the one shape."""
-    assert answer["Content-Type"] == "application/json"
-    assert list(answer.json()) == ["error"]
-    refusal: dict[str, Any] = answer.json()["error"]
-    assert set(refusal) == {"code", "message", "field", "current"}
+    assert answer["Content-Type"] == "application/problem+json"
+    refusal: dict[str, Any] = answer.json()
+    assert set(refusal) == {"type", "title", "status", "detail", "instance", "code", "field", "current"}
+    assert (refusal["status"], refusal["type"]) == (answer.status_code, f"urn:tandem:problem:{refusal['code']}")
+    assert refusal["instance"] == f"urn:tandem:request:{answer['X-Request-Id']}"
     assert re.fullmatch(r"[a-z][a-z0-9_]*", refusal["code"])
-    assert re.fullmatch(r"[^\n]+\.", refusal["message"]), refusal["message"]
+    assert re.fullmatch(r"[^\n]+\.", refusal["detail"]), refusal["detail"]
     assert refusal["field"] is None or refusal["field"]
     return refusal
 

@@ -48,10 +48,9 @@ def test_every_operation_has_a_name_of_its_own_and_a_documented_refusal(schema: 
     assert len(names) == len(set(names))
     for path, verb, operation in operations(schema):
         refusals = [answer for code, answer in operation["responses"].items() if code >= "400"]
-        bare_read = verb == "get" and "security" not in operation
-        assert bare_read or refusals, f"{verb} {path} never refuses"
+        assert refusals, f"{verb} {path} never refuses"
         for answer in refusals:
-            assert answer["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/ErrorAnswer"}
+            assert answer["content"]["application/problem+json"]["schema"] == {"$ref": "#/components/schemas/Problem"}
 
 
 def test_a_body_is_required_when_one_of_its_fields_is(schema: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ def test_a_node_is_shown_with_its_devices_and_who_holds_them(api: APIClient, now
     now.advance(2)
     node_record_report(report(node), received_at=now())
 
-    [listed] = api.get("/api/v1/nodes").json()
+    [listed] = api.get("/api/v1/nodes").json()["items"]
     assert listed == api.get(f"/api/v1/nodes/{node.pk}").json()
     assert (listed["name"], listed["phase"], listed["memory_used"]) == ("alpha", "ready", 4 * GIB)
     assert (listed["joined_at"], listed["last_report_at"]) == ("2026-03-01T12:00:00.000Z", "2026-03-01T12:00:02.000Z")
@@ -61,11 +61,11 @@ def test_listing_costs_the_same_however_many_nodes_there_are(
         joined()
 
     with django_assert_num_queries(5):  # session, user, holders, nodes, devices
-        assert len(api.get("/api/v1/nodes").json()) == 4
+        assert len(api.get("/api/v1/nodes").json()["items"]) == 4
 
 
 def test_an_unknown_node_is_not_found(api: APIClient) -> None:
-    assert api.get(f"/api/v1/nodes/{uuid4()}").json()["error"]["code"] == "not_found"
+    assert api.get(f"/api/v1/nodes/{uuid4()}").json()["code"] == "not_found"
 
 
 def test_a_device_has_one_holder_at_most() -> None:

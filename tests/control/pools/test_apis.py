@@ -72,8 +72,8 @@ def test_a_bad_request_is_refused_with_its_field(world: World, api: APIClient, b
     answered = api.post(DEPLOYMENTS, body, format="json")
 
     assert answered.status_code == 400
-    assert answered.json()["error"]["field"] == field
-    assert answered.json()["error"]["message"].endswith(".")
+    assert answered.json()["field"] == field
+    assert answered.json()["detail"].endswith(".")
     assert not Deployment.objects.exists()
 
 
@@ -82,7 +82,7 @@ def test_a_reason_is_no_letter(pair: World, api: APIClient) -> None:
     wanted = {"generation": 1, "replicas": 2, "reason": "x" * 501}
     answered = api.patch(pool_url(pair), wanted, format="json")
 
-    assert (answered.status_code, answered.json()["error"]["field"]) == (400, "reason")
+    assert (answered.status_code, answered.json()["field"]) == (400, "reason")
     assert pair.pool("decode").replicas == 1
 
 
@@ -96,11 +96,11 @@ def test_a_taken_name_is_409(pair: World, api: APIClient) -> None:
     answered = api.post(DEPLOYMENTS, PAIR, format="json")
 
     assert answered.status_code == 409
-    assert answered.json()["error"]["code"] == "name_taken"
+    assert answered.json()["code"] == "name_taken"
 
 
 def test_the_view_of_a_serving_deployment(pair: World, api: APIClient) -> None:
-    (listed,) = api.get(DEPLOYMENTS).json()
+    (listed,) = api.get(DEPLOYMENTS).json()["items"]
     assert listed == api.get(f"{DEPLOYMENTS}/m").json()
     view = msgspec.convert(listed, DeploymentView)
 
@@ -170,7 +170,7 @@ def test_a_stale_resize_is_409_with_the_current_value(pair: World, api: APIClien
     answered = api.patch(pool_url(pair), {"generation": 1, "replicas": 3}, format="json")
 
     assert answered.status_code == 409
-    error = answered.json()["error"]
+    error = answered.json()
     assert (error["code"], error["field"]) == ("stale_generation", "generation")
     assert error["current"] == {"generation": 2, "replicas": 2}
 
@@ -187,7 +187,7 @@ def test_an_impossible_size_is_400_on_replicas(pair: World, api: APIClient, repl
     answered = api.patch(pool_url(pair), {"generation": 1, "replicas": replicas}, format="json")
 
     assert answered.status_code == 400
-    assert answered.json()["error"]["field"] == "replicas"
+    assert answered.json()["field"] == "replicas"
     assert Pool.objects.get(role="decode").replicas == 1
 
 
@@ -215,7 +215,7 @@ def test_restarting_a_healthy_worker_is_409(pair: World, api: APIClient) -> None
     answered = api.post(f"/api/v1/workers/{pair.worker('decode-1').pk}/restart", {}, format="json")
 
     assert answered.status_code == 409
-    assert answered.json()["error"]["code"] == "not_restartable"
+    assert answered.json()["code"] == "not_restartable"
 
 
 def test_what_is_not_there_is_404(world: World, api: APIClient) -> None:
@@ -226,4 +226,4 @@ def test_what_is_not_there_is_404(world: World, api: APIClient) -> None:
         api.post(f"/api/v1/workers/{uuid4()}/restart", {}, format="json"),
     ]
 
-    assert [(answer.status_code, answer.json()["error"]["code"]) for answer in answers] == [(404, "not_found")] * 4
+    assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(404, "not_found")] * 4

@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('at', models.DateTimeField(db_index=True)),
                 ('actor', models.CharField(max_length=150)),
-                ('actor_kind', models.CharField(choices=[(controlplane.core.principal.PrincipalKind['USER'], controlplane.core.principal.PrincipalKind['USER']), (controlplane.core.principal.PrincipalKind['TOKEN'], controlplane.core.principal.PrincipalKind['TOKEN']), (controlplane.core.principal.PrincipalKind['SYSTEM'], controlplane.core.principal.PrincipalKind['SYSTEM'])], max_length=16)),
+                ('actor_kind', models.CharField(choices=[(controlplane.core.principal.PrincipalKind['USER'], controlplane.core.principal.PrincipalKind['USER']), (controlplane.core.principal.PrincipalKind['TOKEN'], controlplane.core.principal.PrincipalKind['TOKEN']), (controlplane.core.principal.PrincipalKind['SYSTEM'], controlplane.core.principal.PrincipalKind['SYSTEM']), (controlplane.core.principal.PrincipalKind['ANONYMOUS'], controlplane.core.principal.PrincipalKind['ANONYMOUS'])], max_length=16)),
                 ('address', models.CharField(blank=True, max_length=64)),
                 ('request_id', models.CharField(blank=True, max_length=100)),
                 ('action', models.CharField(max_length=64)),
