@@ -35,7 +35,7 @@ def send_log_reply(broker: redis.Redis, state: StateDir, request: LogRequest) ->
     key = log_reply_key(request.request_id)
     try:
         with broker.pipeline(transaction=True) as both:
-            both.rpush(key, encode(log_reply(state, request)))
+            both.lpush(key, encode(log_reply(state, request)))
             both.expire(key, KEPT_S)
             both.execute()
     except (redis.RedisError, OSError) as error:
