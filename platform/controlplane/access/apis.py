@@ -1,97 +1,99 @@
-"""REST: the login session and serving keys."""
+"""REST: serving keys."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
 import msgspec
-from django.contrib.auth import logout
-from django.middleware.csrf import get_token
-from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.access import selectors, services
 from controlplane.access.presenters import IssuedKeyView, KeyView, issued_key_view, key_view
+from controlplane.access.services import KeyLimits
+from controlplane.core import principal
 from controlplane.core.api import answer, body
-from controlplane.core.authentication import SessionAuthentication
+from controlplane.core.listing import Filter, Listing, Page
 from controlplane.core.schema import documented
-
-
-class SessionUser(msgspec.Struct, frozen=True, kw_only=True):
-    username: str
-
-
-class SessionView(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is logged in, if anybody. csrf: to be sent as X-CSRFToken with everything that changes something."""
-
-    user: SessionUser | None
-    csrf: str
-
-
-class LoginBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    username: str
-    password: str
+from controlplane.core.view import ControlView
 
 
 class KeyBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """expires_in_days: 1 to 3650; left out, the key lives until it is revoked."""
+    """expires_in_days: 1 to 3650; left out, the key lives until it is revoked. models: names it may call; left out or
+    empty, all. requests_per_minute, max_concurrent: per router process; left out, no limit."""
 
     name: str
     expires_in_days: int | None = None
+    models: list[str] = []
+    requests_per_minute: int | None = None
+    max_concurrent: int | None = None
 
 
-class SessionApi(APIView):
-    permission_classes = [AllowAny]
+class KeyChangeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is left out stays as it is; null takes a limit away."""
 
-    @documented("Show the session", answers={200: SessionView}, public=True)
-    def get(self, request: Request) -> Response:
-        """Also sets the CSRF cookie, so this comes first."""
-        return answer(_session_view(request))
-
-    @documented("Log in", body=LoginBody, answers={200: SessionView}, refusals=[401, 403], public=True)
-    def post(self, request: Request) -> Response:
-        # REST framework checks CSRF only where somebody is logged in; a login must not be forged either.
-        SessionAuthentication().enforce_csrf(request)
-        credentials = body(request, LoginBody)
-        services.session_start(request=request._request, username=credentials.username, password=credentials.password)
-        request.user = request._request.user
-        return answer(_session_view(request))
-
-    @documented("Log out", answers={204: None}, refusals=[403], public=True)
-    def delete(self, request: Request) -> Response:
-        logout(request._request)
-        return Response(status=204)
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    models: list[str] | msgspec.UnsetType = msgspec.UNSET
+    requests_per_minute: int | msgspec.UnsetType | None = msgspec.UNSET
+    max_concurrent: int | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class KeyListApi(APIView):
-    @documented("List serving keys", answers={200: list[KeyView]})
+class RotateBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """grace_s: seconds for which the old secret stays good, at most 30 days; left out, as the settings say."""
+
+    grace_s: float | None = None
+
+
+class KeyListApi(ControlView):
+    listing = Listing(
+        orders={"created_at": "created_at", "name": "name"},
+        order="-created_at",
+        filters={
+            "name": Filter("name"),
+            "created_by": Filter("created_by"),
+            "active": Filter("revoked_at__isnull", bool, "Not revoked."),
+        },
+    )
+
+    @documented("List serving keys", answers={200: Page[KeyView]})
     def get(self, request: Request) -> Response:
         """Newest first, revoked ones included."""
-        return answer([key_view(row) for row in selectors.key_list()])
+        return self.page(selectors.key_list(), lambda rows: [key_view(row) for row in rows])
 
     @documented("Create a serving key", body=KeyBody, answers={201: IssuedKeyView})
     def post(self, request: Request) -> Response:
         """The answer is the only place where the key is ever shown."""
         wanted = body(request, KeyBody)
         issued = services.key_create(
-            name=wanted.name, expires_in_days=wanted.expires_in_days, created_by=request.user.get_username()
+            name=wanted.name,
+            expires_in_days=wanted.expires_in_days,
+            created_by=principal.current().name,
+            limits=KeyLimits(wanted.models, wanted.requests_per_minute, wanted.max_concurrent),
         )
         return answer(issued_key_view(issued.row, issued.raw), 201)
 
 
-class KeyApi(APIView):
+class KeyApi(ControlView):
+    @documented("Show a serving key", answers={200: KeyView}, refusals=[404])
+    def get(self, request: Request, key_id: UUID) -> Response:
+        return answer(key_view(selectors.key_get(key_id)))
+
+    @documented("Change a serving key", body=KeyChangeBody, answers={200: KeyView}, refusals=[404])
+    def patch(self, request: Request, key_id: UUID) -> Response:
+        """Name, models and limits. Routers go by them within a second."""
+        wanted = msgspec.to_builtins(body(request, KeyChangeBody))  # leaves out what was left out
+        return answer(key_view(services.key_change(key_id=key_id, **wanted)))
+
     @documented("Revoke a serving key", answers={204: None}, refusals=[404])
     def delete(self, request: Request, key_id: UUID) -> Response:
         """Routers refuse the key within a second. It stays in the list as revoked."""
-        services.key_revoke(key_id=key_id, revoked_by=request.user.get_username())
+        services.key_revoke(key_id=key_id)
         return Response(status=204)
 
 
-def _session_view(request: Request) -> SessionView:
-    user = request.user
-    return SessionView(
-        user=SessionUser(username=user.get_username()) if user.is_authenticated else None,
-        csrf=get_token(request._request),
-    )
+class KeyRotateApi(ControlView):
+    @documented("Rotate a serving key", body=RotateBody, answers={200: IssuedKeyView}, refusals=[404, 409])
+    def post(self, request: Request, key_id: UUID) -> Response:
+        """A new key with the same rights and limits; the old one stays good for the grace."""
+        issued = services.key_rotate(key_id=key_id, grace_s=body(request, RotateBody).grace_s)
+        return answer(issued_key_view(issued.row, issued.raw))

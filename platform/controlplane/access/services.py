@@ -1,26 +1,23 @@
-"""Login, serving keys, and the key table that routers check them against."""
+"""Serving keys, and the key table that routers check them against."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import redis
 import structlog
 from django.conf import settings
-from django.contrib.auth import authenticate, login
-from django.contrib.auth.models import User
-from django.contrib.auth.password_validation import validate_password
-from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.http import HttpRequest
 
-from controlplane.access import selectors
+from controlplane.access import credentials, selectors
 from controlplane.access.models import KeyTableVersion, ServingKey
+from controlplane.audit.services import record
 from controlplane.core import clock, secret_file, tables
-from controlplane.core.errors import Invalid, NotFound, Unauthenticated
+from controlplane.core.errors import Invalid, NotFound
 from inference.contracts import names
 from inference.contracts.auth import derive_token, key_digest, new_serving_key
 from inference.contracts.routing import KeyTable
@@ -30,8 +27,22 @@ log = structlog.get_logger()
 PLAYGROUND_KEY_NAME = "playground"
 SYSTEM = "tandem"
 
-_PREFIX_LENGTH = len("sk-tandem-") + 6
-_LONGEST_LIFE_DAYS = 3650
+#: What a router can count without growing: it remembers each request of the last minute.
+MOST_REQUESTS_PER_MINUTE = 100_000
+MOST_CONCURRENT = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLimits:
+    """models: names it may call; empty means all. requests_per_minute, max_concurrent: per router process; None is no
+    limit."""
+
+    models: Collection[str] = ()
+    requests_per_minute: int | None = None
+    max_concurrent: int | None = None
+
+
+NO_LIMITS = KeyLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,85 +53,103 @@ class IssuedKey:
     raw: str
 
 
-def session_start(*, request: HttpRequest, username: str, password: str) -> User:
-    """Log `request` in.
-
-    Raises:
-        Unauthenticated: the name or the password is wrong (which of the two is not told).
-    """
-    user = authenticate(request, username=username, password=password)
-    if not isinstance(user, User):
-        log.info("login refused", username=username)
-        raise Unauthenticated("The user name or the password is wrong.", code="bad_credentials")
-    login(request, user)
-    return user
-
-
-@transaction.atomic
-def admin_ensure(*, username: str, password: str) -> bool:
-    """Create an administrator unless somebody has this name already, who then stays as they are; whether it did.
-
-    Raises:
-        Invalid: the name or the password can't be one.
-    """
-    if User.objects.filter(username=username).exists():
-        return False
-    user = User(username=username, is_staff=True, is_superuser=True)
-    try:
-        user.clean_fields(exclude=["password"])
-        validate_password(password, user)
-    except ValidationError as error:
-        raise Invalid(" ".join(error.messages)) from error
-    user.set_password(password)
-    user.save()
-    log.info("administrator created", username=username)
-    return True
-
-
-def key_create(*, name: str, created_by: str, expires_in_days: int | None = None, internal: bool = False) -> IssuedKey:
+def key_create(
+    *,
+    name: str,
+    created_by: str,
+    expires_in_days: int | None = None,
+    internal: bool = False,
+    limits: KeyLimits = NO_LIMITS,
+) -> IssuedKey:
     """Make a new serving key; routers take it within a second.
 
     Raises:
-        Invalid: the name is empty or too long, or the life is out of range.
+        Invalid: the name is empty or too long, or the life or a limit is out of range.
     """
     return _key_store(
-        raw=new_serving_key(), name=name, created_by=created_by, expires_in_days=expires_in_days, internal=internal
+        raw=new_serving_key(),
+        name=name,
+        created_by=created_by,
+        expires_in_days=expires_in_days,
+        internal=internal,
+        limits=limits,
     )
 
 
 @transaction.atomic
 def _key_store(
-    *, raw: str, name: str, created_by: str, expires_in_days: int | None = None, internal: bool = False
+    *,
+    raw: str,
+    name: str,
+    created_by: str,
+    expires_in_days: int | None = None,
+    internal: bool = False,
+    limits: KeyLimits = NO_LIMITS,
 ) -> IssuedKey:
     now = clock.now()
-    row = ServingKey.objects.create(
-        name=_checked_name(name),
-        prefix=raw[:_PREFIX_LENGTH],
+    row = ServingKey(
+        name=credentials.checked_name(name),
+        prefix=credentials.prefix_of(raw),
         digest=key_digest(raw),
         internal=internal,
         created_by=created_by,
         created_at=now,
-        expires_at=None if expires_in_days is None else now + timedelta(days=_checked_days(expires_in_days)),
+        expires_at=credentials.end_of_life(expires_in_days, now=now),
     )
+    _limit(row, limits)
+    row.save(force_insert=True)
     key_table_publish()
-    log.info("serving key created", key=str(row.pk), name=row.name, created_by=created_by)
+    _record("key.create", row, after=_audited(row))
     return IssuedKey(row=row, raw=raw)
 
 
-def _checked_name(name: str) -> str:
-    name = name.strip()
-    if not 1 <= len(name) <= 100:
-        raise Invalid(f"A key's name has 1 to 100 characters; this one has {len(name)}.", field="name")
-    return name
+def _limit(row: ServingKey, limits: KeyLimits) -> None:
+    for field, value, most in (
+        ("requests_per_minute", limits.requests_per_minute, MOST_REQUESTS_PER_MINUTE),
+        ("max_concurrent", limits.max_concurrent, MOST_CONCURRENT),
+    ):
+        if value is not None and not 1 <= value <= most:
+            raise Invalid(f"{field} is 1 to {most}, or null for no limit; {value} is neither.", field=field)
+    row.scope = credentials.checked_names(limits.models, field="models")
+    row.requests_per_minute, row.max_concurrent = limits.requests_per_minute, limits.max_concurrent
 
 
-def _checked_days(days: int) -> int:
-    if not 1 <= days <= _LONGEST_LIFE_DAYS:
-        raise Invalid(
-            f"A key lives 1 to {_LONGEST_LIFE_DAYS} days, or for ever without expires_in_days; {days} is neither.",
-            field="expires_in_days",
-        )
-    return days
+@transaction.atomic
+def key_change(*, key_id: UUID, name: str | None = None, **limits: Any) -> ServingKey:
+    """Change the name of a key where one is given, and those `limits` (fields of `KeyLimits`) that are; routers go by
+    them within a second.
+
+    Raises:
+        NotFound: there is no such key.
+        Invalid: the name or a limit can't be.
+    """
+    row = _key_locked(key_id)
+    before = _audited(row)
+    if name is not None:
+        row.name = credentials.checked_name(name)
+    _limit(row, replace(KeyLimits(row.scope, row.requests_per_minute, row.max_concurrent), **limits))
+    if (after := _audited(row)) != before:
+        row.save(update_fields=["name", "scope", "requests_per_minute", "max_concurrent"])
+        key_table_publish()
+        _record("key.change", row, before=before, after=after)
+    return row
+
+
+@transaction.atomic
+def key_rotate(*, key_id: UUID, grace_s: float | None = None) -> IssuedKey:
+    """Give a key a new secret; the old one stays good for `grace_s` seconds (None: as set), within the same limits.
+
+    Raises:
+        NotFound: there is no such key.
+        Invalid, Conflict: see `credentials.replace_secret`.
+    """
+    row = _key_locked(key_id)
+    before, raw = _audited(row), new_serving_key()
+    credentials.replace_secret(row, raw, grace_s=grace_s)
+    row.save(update_fields=["digest", "prefix", "previous_digest", "previous_until"])
+    key_table_publish()
+    _record("key.rotate", row, before=before, after={**_audited(row), "previous_until": row.previous_until})
+    return IssuedKey(row=row, raw=raw)
 
 
 def key_file_ensure(*, name: str, path: Path, internal: bool = False) -> bool:
@@ -138,18 +167,36 @@ def key_file_ensure(*, name: str, path: Path, internal: bool = False) -> bool:
 
 
 @transaction.atomic
-def key_revoke(*, key_id: UUID, revoked_by: str) -> None:
+def key_revoke(*, key_id: UUID) -> None:
     """Take the key back; routers refuse it within a second. Revoking twice changes nothing.
 
     Raises:
         NotFound: there is no such key.
     """
-    revoked = selectors.key_list().filter(pk=key_id, revoked_at__isnull=True).update(revoked_at=clock.now())
-    if revoked:
+    row = _key_locked(key_id)
+    if row.revoked_at is None:
+        row.revoked_at = clock.now()
+        row.save(update_fields=["revoked_at"])
         key_table_publish()
-        log.info("serving key revoked", key=str(key_id), revoked_by=revoked_by)
-    elif not selectors.key_list().filter(pk=key_id).exists():
+        _record("key.revoke", row, before=_audited(row))
+
+
+def _key_locked(key_id: UUID) -> ServingKey:
+    row = selectors.key_list().select_for_update().filter(pk=key_id).first()
+    if row is None:
         raise NotFound("key", str(key_id))
+    return row
+
+
+def _audited(row: ServingKey) -> dict[str, object]:
+    return credentials.audited(
+        row, models=row.scope, requests_per_minute=row.requests_per_minute, max_concurrent=row.max_concurrent
+    )
+
+
+def _record(action: str, row: ServingKey, *, before: object = None, after: object = None) -> None:
+    record(action=action, target_kind="key", target_id=row.pk, target_name=row.name, before=before, after=after)
+    log.info(action, key=str(row.pk), name=row.name)
 
 
 @transaction.atomic

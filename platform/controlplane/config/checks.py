@@ -14,12 +14,14 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
+from inference.contracts.states import UserRole
+
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @register
 def check_settings(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
-    return [*_secrets(), *_addresses(), *_exposure(), *_timers()]
+    return [*_secrets(), *_addresses(), *_exposure(), *_timers(), *_identity_provider()]
 
 
 def require_sound_settings() -> None:
@@ -114,6 +116,33 @@ def _timers() -> Iterator[CheckMessage]:
             f"TANDEM_REPORT_INTERVAL_S ({settings.NODE_REPORT_INTERVAL_S:g}): healthy nodes would be lost at times.",
             hint="Raise the first or lower the second.",
             id="tandem.E010",
+        )
+
+
+def _identity_provider() -> Iterator[CheckMessage]:
+    if not settings.OIDC_ISSUER:
+        return
+    if not _is_address(settings.OIDC_ISSUER, ("https",)) and not (
+        _is_address(settings.OIDC_ISSUER, ("http",)) and _is_loopback(settings.OIDC_ISSUER)
+    ):
+        yield Error(
+            f"TANDEM_OIDC_ISSUER is {_without_password(settings.OIDC_ISSUER)!r}: who somebody is must come over TLS.",
+            hint="Give the issuer's https address, exactly as the provider names itself.",
+            id="tandem.E013",
+        )
+    if not settings.OIDC_CLIENT_ID:
+        yield Error(
+            "TANDEM_OIDC_ISSUER is set, but TANDEM_OIDC_CLIENT_ID is not.",
+            hint="Register Tandem at the provider; its redirect address is "
+            f"{settings.PUBLIC_URL}/api/v1/session/oidc/callback.",
+            id="tandem.E014",
+        )
+    roles = {*settings.OIDC_ROLES.values(), settings.OIDC_DEFAULT_ROLE}
+    if unknown := sorted(roles - {*UserRole, "none"}) + (["none"] if "none" in settings.OIDC_ROLES.values() else []):
+        yield Error(
+            f"TANDEM_OIDC_ROLES or TANDEM_OIDC_DEFAULT_ROLE names {', '.join(unknown)}, which is no role.",
+            hint="Roles are viewer, operator and admin; TANDEM_OIDC_DEFAULT_ROLE may be none, for no access.",
+            id="tandem.E015",
         )
 
 

@@ -47,7 +47,7 @@ def test_a_revoke_is_announced_the_moment_it_is_committed(live_redis: redis.Redi
         told.subscribe(names.ROUTING_TABLE_CHANNEL)
         told.get_message(timeout=1.0)
         with transaction.atomic():
-            services.key_revoke(key_id=issued.row.pk, revoked_by="ada")
+            services.key_revoke(key_id=issued.row.pk)
             assert published().version == before, "not before the commit"
         assert told.get_message(timeout=5.0) is not None
 
@@ -111,7 +111,7 @@ def test_the_sweep_publishes_again_what_redis_lost(live_redis: redis.Redis, valk
 def test_the_sweep_publishes_a_revoke_that_redis_missed(live_redis: redis.Redis, valkey: ValkeyServer) -> None:
     issued = create()
     valkey.stop()
-    services.key_revoke(key_id=issued.row.pk, revoked_by="ada")
+    services.key_revoke(key_id=issued.row.pk)
     valkey.start()
     assert len(published().keys) == 1
 

@@ -36,8 +36,15 @@ def test_login_logout(browser: APIClient) -> None:
 
     opened = log_in(browser)
     assert opened.status_code == 200
-    assert opened.json()["user"] == {"username": OPERATOR}
-    assert browser.get(SESSION).json()["user"] == {"username": OPERATOR}
+    assert opened.json()["user"] == {
+        "username": OPERATOR,
+        "kind": "user",
+        "role": "admin",
+        "grants": {},
+        "only": None,
+        "local": True,
+    }
+    assert browser.get(SESSION).json()["user"] == opened.json()["user"]
     assert browser.get("/api/v1/operations").status_code == 200
 
     closed = browser.delete(SESSION, headers={"X-CSRFToken": opened.json()["csrf"]})

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from controlplane.access.services import admin_ensure
+from controlplane.access.users import admin_ensure
 from controlplane.core import secret_file
 from controlplane.core.errors import ControlError
 
