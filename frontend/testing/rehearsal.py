@@ -135,7 +135,7 @@ def answer(value: object, status: int = 200) -> web.Response:
 
 
 def refuse(status: int, code: str, message: str, field: str | None = None, current: object = None) -> web.Response:
-    return answer({"error": {"code": code, "message": message, "field": field, "current": current}}, status)
+    return answer({"status": status, "code": code, "detail": message, "field": field, "current": current}, status)
 
 
 def routes(stage: Rehearsal) -> web.RouteTableDef:
@@ -209,7 +209,7 @@ def routes(stage: Rehearsal) -> web.RouteTableDef:
 
     @table.get("/api/v1/keys")
     async def keys(request: web.Request) -> web.Response:
-        return answer(stage.keys)
+        return answer({"items": stage.keys, "next": None})
 
     @table.post("/api/v1/keys")
     async def create_key(request: web.Request) -> web.Response:

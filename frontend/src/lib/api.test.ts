@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { ApiError, call, parseRefusal, rememberCsrf, whenSignedOut } from "./api";
+import { ApiError, call, callAll, parseRefusal, rememberCsrf, whenSignedOut } from "./api";
 
 function answerWith(status: number, body: string): ReturnType<typeof vi.fn<typeof fetch>> {
   const fetcher = vi.fn<typeof fetch>(() => Promise.resolve(new Response(body === "" ? null : body, { status })));
@@ -41,12 +41,12 @@ describe("calling the control plane", () => {
     answerWith(
       409,
       JSON.stringify({
-        error: {
-          code: "stale_generation",
-          message: "Changed.",
-          field: "generation",
-          current: { generation: 4, replicas: 2 },
-        },
+        type: "urn:tandem:problem:stale_generation",
+        status: 409,
+        detail: "Changed.",
+        code: "stale_generation",
+        field: "generation",
+        current: { generation: 4, replicas: 2 },
       }),
     );
     expect(await refusalOf(call("PATCH", "/pools/1", {}))).toMatchObject({
@@ -56,6 +56,20 @@ describe("calling the control plane", () => {
       field: "generation",
       current: { generation: 4, replicas: 2 },
     });
+  });
+
+  it("reads a list to its end, page after page", async () => {
+    const pages = [
+      { items: [1, 2], next: "c2" },
+      { items: [3], next: null },
+    ];
+    const fetcher = vi.fn<typeof fetch>(() => Promise.resolve(new Response(JSON.stringify(pages.shift()))));
+    vi.stubGlobal("fetch", fetcher);
+    await expect(callAll("/keys?active=true")).resolves.toEqual([1, 2, 3]);
+    expect(fetcher.mock.calls.map(([url]) => url)).toEqual([
+      "/api/v1/keys?active=true",
+      "/api/v1/keys?active=true&cursor=c2",
+    ]);
   });
 
   it("says what happened when the answer is no JSON or never came", async () => {
@@ -68,10 +82,10 @@ describe("calling the control plane", () => {
   it("reports a lost login, but not a wrong password", async () => {
     const signedOut = vi.fn();
     whenSignedOut(signedOut);
-    answerWith(401, JSON.stringify({ error: { code: "bad_credentials", message: "No." } }));
+    answerWith(401, JSON.stringify({ code: "bad_credentials", detail: "No." }));
     await refusalOf(call("POST", "/session", {}));
     expect(signedOut).not.toHaveBeenCalled();
-    answerWith(401, JSON.stringify({ error: { code: "not_authenticated", message: "Sign in." } }));
+    answerWith(401, JSON.stringify({ code: "not_authenticated", detail: "Sign in." }));
     await refusalOf(call("GET", "/nodes"));
     expect(signedOut).toHaveBeenCalledTimes(1);
   });

@@ -59,6 +59,24 @@ export async function call<T>(method: string, path: string, body?: unknown): Pro
   return (response.status === 204 ? undefined : await response.json()) as T;
 }
 
+interface Page<T> {
+  readonly items: readonly T[];
+  readonly next: string | null;
+}
+
+/** Every item of a list, page after page. */
+export async function callAll<T>(path: string): Promise<readonly T[]> {
+  const items: T[] = [];
+  let next: string | null = null;
+  do {
+    const cursor: string = next === null ? "" : `${path.includes("?") ? "&" : "?"}cursor=${next}`;
+    const page: Page<T> = await call<Page<T>>("GET", path + cursor);
+    items.push(...page.items);
+    next = page.next;
+  } while (next !== null);
+  return items;
+}
+
 async function readRefusal(response: Response): Promise<ApiError> {
   const text = await response.text().catch(() => "");
   const error = parseRefusal(text);
@@ -77,7 +95,7 @@ export interface Refusal {
   readonly current: Readonly<Record<string, unknown>> | null;
 }
 
-/** The `error` object of a refusal, ours or in OpenAI's shape (`param` is its field); null when there is none. */
+/** A refusal: the management API's problem details, or the serving API's OpenAI error; null when it is neither. */
 export function parseRefusal(text: string): Refusal | null {
   let parsed: unknown;
   try {
@@ -85,14 +103,19 @@ export function parseRefusal(text: string): Refusal | null {
   } catch {
     return null;
   }
-  if (!isRecord(parsed) || !isRecord(parsed.error) || typeof parsed.error.message !== "string") return null;
-  const { error } = parsed;
-  const field = error.field ?? error.param;
+  if (!isRecord(parsed)) return null;
+  if (typeof parsed.detail === "string") return refusal(parsed.detail, parsed.code, parsed.field, parsed.current);
+  if (!isRecord(parsed.error) || typeof parsed.error.message !== "string") return null;
+  const { message, code, type, param } = parsed.error;
+  return refusal(message as string, code ?? type, param, null);
+}
+
+function refusal(message: string, code: unknown, field: unknown, current: unknown): Refusal {
   return {
-    code: [error.code, error.type].find((code) => typeof code === "string") ?? "error",
-    message: error.message as string,
+    code: typeof code === "string" ? code : "error",
+    message,
     field: typeof field === "string" ? field : null,
-    current: isRecord(error.current) ? error.current : null,
+    current: isRecord(current) ? current : null,
   };
 }
 

@@ -53,12 +53,10 @@ describe("resizing a pool", () => {
 
   it("asks for a review when someone else was faster, and sends the new generation after it", async () => {
     const fetcher = answerWith(409, {
-      error: {
-        code: "stale_generation",
-        message: "Changed.",
-        field: "generation",
-        current: { generation: 4, replicas: 3 },
-      },
+      code: "stale_generation",
+      detail: "Changed.",
+      field: "generation",
+      current: { generation: 4, replicas: 3 },
     });
     show(poolView());
     await userEvent.click(button("One decode replica more"));
@@ -75,12 +73,10 @@ describe("resizing a pool", () => {
 
   it("says why it was refused", async () => {
     answerWith(400, {
-      error: {
-        code: "over_capacity",
-        message: "9 replicas need more slots than there are.",
-        field: "replicas",
-        current: null,
-      },
+      code: "over_capacity",
+      detail: "9 replicas need more slots than there are.",
+      field: "replicas",
+      current: null,
     });
     show(poolView());
     await userEvent.click(button("One decode replica more"));

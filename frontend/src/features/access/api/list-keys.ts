@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { call } from "@/lib/api";
+import { callAll } from "@/lib/api";
 
 /** A serving key as it is listed; the key itself is shown once, when it is made. */
 export interface ServingKey {
@@ -14,5 +14,5 @@ export interface ServingKey {
 export const KEYS_KEY = ["keys"] as const;
 
 export function useKeys() {
-  return useQuery({ queryKey: KEYS_KEY, queryFn: () => call<readonly ServingKey[]>("GET", "/keys") });
+  return useQuery({ queryKey: KEYS_KEY, queryFn: () => callAll<ServingKey>("/keys") });
 }
