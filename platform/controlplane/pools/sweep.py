@@ -7,7 +7,7 @@ from datetime import datetime
 import structlog
 from django.db import transaction
 
-from controlplane.access.services import key_table_refresh
+from controlplane.access.sweep import access_sweep
 from controlplane.fleet.models import Node
 from controlplane.fleet.services import nodes_mark_lost
 from controlplane.operations.services import operations_sweep
@@ -34,7 +34,7 @@ def sweep(*, now: datetime) -> None:
     operations_sweep(now=now)
     node_specs_resend()
     routing_table_refresh()
-    key_table_refresh()
+    access_sweep(now=now)
 
 
 @transaction.atomic
