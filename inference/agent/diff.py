@@ -8,6 +8,8 @@ whether a device is free looks across. Run again and again, it leads from any st
     running but broken                                           KILL, then like one that died by itself
     wanted to drain                                              DRAIN until confirmed, KEEP while busy, then STOP
     wanted again during its drain                                UNDRAIN
+    wanted in another role                                       DRAIN, then SWITCH; UNDRAIN when that was refused;
+                                                                 where it can't switch, STOP and then START
     gone, wanted, its devices held by nobody else                START (WAIT during back-off, KEEP when failed)
     gone and no longer listed                                    FORGET
 """
@@ -19,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from inference.contracts.specs import NodeSpec, WorkerSpec
-from inference.contracts.states import WorkerDesired
+from inference.contracts.states import Role, WorkerDesired
 
 
 class ActionKind(StrEnum):
@@ -29,6 +31,7 @@ class ActionKind(StrEnum):
     ADOPT = "adopt"
     DRAIN = "drain"
     UNDRAIN = "undrain"
+    SWITCH = "switch"
     FORGET = "forget"
     WAIT = "wait"
     KEEP = "keep"
@@ -36,6 +39,9 @@ class ActionKind(StrEnum):
 
 #: Actions that leave everything as it is.
 PASSIVE = frozenset({ActionKind.WAIT, ActionKind.KEEP})
+
+#: Roles between which a running process can change, where its engine can at all.
+_SWITCHABLE = frozenset({Role.PREFILL, Role.DECODE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +70,14 @@ class ProcessView:
     ones. idle: it holds none (only ever true together with `draining`). drain_deadline, next_start: monotonic seconds.
     fault: why a running process must be replaced. failed: it is not started again by itself.
     restart: the last operator retry that was honoured.
+    role: what the process is. switches_role: its engine can change that while it runs. switch_deadline: until when a
+    change that was ordered may take; None while none is under way. refused_role: what the present spec wants it to be
+    and it could not become.
     """
 
     worker_id: str
     incarnation: str
+    role: Role
     device_ids: frozenset[str]
     state: ProcessState
     served: bool | None = False
@@ -78,6 +88,9 @@ class ProcessView:
     failed: bool = False
     next_start: float | None = None
     restart: int = 0
+    switches_role: bool = False
+    switch_deadline: float | None = None
+    refused_role: Role | None = None
 
     @property
     def alive(self) -> bool:
@@ -152,9 +165,49 @@ def _of_present(worker: WorkerSpec, view: ProcessView, now: float) -> Action:
         return Action(ActionKind.KILL, view.worker_id, view.fault)
     if worker.desired is WorkerDesired.DRAIN:
         return _drain(view, now)
+    if view.switch_deadline is not None:
+        return _finish_switch(worker, view, view.switch_deadline, now)
+    if worker.role not in (view.role, view.refused_role):
+        return _change_role(worker, view, now)
     if view.draining or view.drain_deadline is not None:
         return Action(ActionKind.UNDRAIN, view.worker_id, "is wanted again")
+    if worker.role is view.refused_role:
+        return Action(ActionKind.KEEP, view.worker_id, f"stays {view.role}: it could not become {worker.role}")
     return Action(ActionKind.KEEP, view.worker_id, "runs as wanted")
+
+
+def _change_role(worker: WorkerSpec, view: ProcessView, now: float) -> Action:
+    """Empty the worker first. What can't be switched, or is not empty in time, ends and is started in the new role."""
+    switchable = view.switches_role and {view.role, worker.role} <= _SWITCHABLE
+    if view.served is False:
+        if switchable:
+            return Action(ActionKind.KEEP, view.worker_id, f"loads first, then becomes {worker.role}")
+        return Action(ActionKind.STOP, view.worker_id, f"has not served yet and is started anew as {worker.role}")
+    if view.drain_deadline is not None and now >= view.drain_deadline:
+        return Action(
+            ActionKind.STOP, view.worker_id, f"the drain deadline has passed; it is started anew as {worker.role}"
+        )
+    if not view.draining or view.drain_deadline is None:
+        return Action(ActionKind.DRAIN, view.worker_id, f"finishes what it has, then becomes {worker.role}")
+    if not view.idle:
+        return Action(ActionKind.KEEP, view.worker_id, f"drains, then becomes {worker.role}")
+    if switchable:
+        return Action(ActionKind.SWITCH, view.worker_id, f"is drained and becomes {worker.role}")
+    return Action(
+        ActionKind.STOP,
+        view.worker_id,
+        f"is drained; as its engine can't turn {view.role} into {worker.role}, it is started anew as {worker.role}",
+    )
+
+
+def _finish_switch(worker: WorkerSpec, view: ProcessView, deadline: float, now: float) -> Action:
+    """A change that was ordered is always brought to its end, whatever is wanted meanwhile: then it is known what the
+    worker is."""
+    if now >= deadline:
+        return Action(
+            ActionKind.KILL, view.worker_id, f"hung in a change of its role; it is started anew as {worker.role}"
+        )
+    return Action(ActionKind.KEEP, view.worker_id, "changes its role")
 
 
 def _drain(view: ProcessView, now: float) -> Action:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from inference.agent.config import Settings
 from inference.contracts.reports import WorkerLoad
+from inference.contracts.states import Role
 from inference.contracts.worker import WorkerStatus
 
 
@@ -15,7 +16,8 @@ class Health:
 
     status: the last answer. misses: probes since then that got none. unwell: answers in a row with a stuck engine
     loop or a failure. ready_since: start of the present ready period. served: was ready at some time; None when that
-    is not known yet (an adopted process before its first answer).
+    is not known yet (an adopted process before its first answer). refused: why it did not change its role as ordered.
+    suspended_since: first look of several in a row at which the process was suspended.
     """
 
     launched: float
@@ -25,6 +27,8 @@ class Health:
     unwell: int = 0
     ready_since: float | None = None
     served: bool | None = False
+    refused: str | None = None
+    suspended_since: float | None = None
 
     def answered(self, status: WorkerStatus, now: float) -> None:
         self.status = status
@@ -41,6 +45,25 @@ class Health:
     def missed(self, why: str) -> None:
         self.misses += 1
         self.last_miss = why
+
+    def looked_at(self, suspended: bool, now: float) -> None:
+        """What the kernel tells of the process: whether it lives but is kept from running (SIGSTOP, a debugger)."""
+        if not suspended:
+            self.suspended_since = None
+        elif self.suspended_since is None:
+            self.suspended_since = now
+
+    @property
+    def trouble(self) -> str:
+        """Why the last probes got no answer; empty when the last one did."""
+        if self.suspended_since is not None:
+            return "is suspended (SIGSTOP or a debugger): it lives but does not run"
+        return f"has missed {self.misses} probes: {self.last_miss}" if self.misses else ""
+
+    @property
+    def role(self) -> Role | None:
+        """What it said it is; None before its first answer."""
+        return self.status.role if self.status is not None else None
 
     @property
     def unasked(self) -> bool:
@@ -71,6 +94,8 @@ class Health:
         Before the first answer of a fresh process only the start deadline counts: loading libraries takes as long as
         it takes.
         """
+        if self.suspended_since is not None and now - self.suspended_since >= settings.suspended_s:
+            return f"{self.trouble}, for {settings.suspended_s:g} s now"
         if not self.served and now - self.launched > settings.start_deadline_s:
             return f"was not ready within {settings.start_deadline_s:g} s"
         expected = self.status is not None or self.served is None

@@ -10,6 +10,7 @@ import os
 import subprocess
 from collections.abc import Mapping
 
+import msgspec
 import psutil
 import structlog
 
@@ -18,6 +19,7 @@ from inference.agent.engines.command import EngineRegistry, LaunchRequest, Unkno
 from inference.agent.hosts import Hosts
 from inference.agent.process import WorkerProcess
 from inference.agent.state_dir import StateDir, WorkerRecord
+from inference.agent.switching import Refusal
 from inference.contracts.specs import WorkerSpec
 
 #: Marks every process that descends from a worker of this agent; the value is the agent's folder.
@@ -100,6 +102,21 @@ class Launcher:
             raise LaunchFailed(f"its record could not be written: {error}", fatal=False) from error
         return process
 
+    @property
+    def engines(self) -> frozenset[str]:
+        """Names of the engines that can be launched."""
+        return self._engines.names
+
+    def switches_role(self, spec: WorkerSpec) -> bool:
+        """Whether a running process of this worker can change its role."""
+        return spec.engine in self._engines.names and self._engines.engine(spec.engine).switches_role
+
+    def record_role(self, spec: WorkerSpec, refusal: Refusal | None) -> None:
+        """Remember what a running worker has become, or refused to become."""
+        record = self._state.record(spec.worker_id)
+        if record is not None:
+            self._save(msgspec.structs.replace(record, spec=spec, refusal=refusal))
+
     def recover(self) -> list[tuple[WorkerRecord, WorkerProcess | None]]:
         """Every recorded worker, with its process where that still runs. Processes that descend from this agent's
         workers but belong to none of these are killed."""
@@ -108,12 +125,8 @@ class Launcher:
         return found
 
     def record_end(self, spec: WorkerSpec, attempts: int, restart: int, failed: str | None) -> None:
-        """Remember that the worker has no process now, and how often it was tried. Where that can't be written, only
-        an agent that restarts is the poorer for it."""
-        try:
-            self._state.save_record(WorkerRecord(spec=spec, attempts=attempts, restart=restart, failed=failed))
-        except OSError as error:
-            log.error("the record could not be written", worker_id=spec.worker_id, error=str(error))
+        """Remember that the worker has no process now, and how often it was tried."""
+        self._save(WorkerRecord(spec=spec, attempts=attempts, restart=restart, failed=failed))
 
     def forget(self, worker_id: str) -> None:
         self._state.forget(worker_id)
@@ -129,6 +142,13 @@ class Launcher:
                 env={**environment, MARKER: str(self._state.root), "PYTHONUNBUFFERED": "1"},
             )
         return WorkerProcess.child(popen)
+
+    def _save(self, record: WorkerRecord) -> None:
+        """Where a record can't be written, only an agent that restarts is the poorer for it."""
+        try:
+            self._state.save_record(record)
+        except OSError as error:
+            log.error("the record could not be written", worker_id=record.spec.worker_id, error=str(error))
 
     def _kill_strays(self, known: set[int]) -> None:
         for process in psutil.process_iter():

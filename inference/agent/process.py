@@ -13,6 +13,7 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 #: Exit code by which a worker says that a restart can't mend it.
 FATAL_EXIT = 3
@@ -28,13 +29,24 @@ def birth_of(pid: int, *, zombies: bool = False) -> str | None:
 
     zombies: whether one that has ended and is not reaped yet counts.
     """
+    found = _look(pid)
+    return None if found is None or (found.state in "ZX" and not zombies) else found.birth
+
+
+class _Look(NamedTuple):
+    """What the kernel tells of a process. state: a letter of proc_pid_stat(5)."""
+
+    state: str
+    birth: str
+
+
+def _look(pid: int) -> _Look | None:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = stat[stat.rindex(")") + 2 :].split()
-    state, ticks = fields[0], fields[19]
-    return f"{_kernel_boot()}/{ticks}" if zombies or state not in "ZX" else None
+    return _Look(state=fields[0], birth=f"{_kernel_boot()}/{fields[19]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +109,12 @@ class WorkerProcess:
             kill_group(self.pid)
             self._exit = Exit(self._popen.wait())
         return self._exit
+
+    @property
+    def suspended(self) -> bool:
+        """Whether it lives but is kept from running, by SIGSTOP or a debugger."""
+        found = _look(self.pid)
+        return found is not None and found.birth == self.birth and found.state in "Tt"
 
     def terminate(self) -> None:
         self._signal(signal.SIGTERM)

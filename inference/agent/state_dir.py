@@ -4,6 +4,7 @@ agent.json       membership: control plane, addresses, and what the join answere
 agent.lock       held while an agent runs on this folder
 cluster-secret   for the workers (0600)
 spec.json        the newest spec that was accepted
+weights/         models that were fetched, see `weights.store`
 workers/<id>/    record.json    its process, attempts, failure
                  spec.json, announce.json    to and from the process
                  worker*.log    its output, see `worker_log`; kept for a while after the worker is gone
@@ -21,6 +22,7 @@ from typing import TypeVar
 import msgspec
 import structlog
 
+from inference.agent.switching import Refusal
 from inference.contracts.codec import CodecError, decode, encode
 from inference.contracts.reports import NodeWelcome
 from inference.contracts.specs import NodeSpec, WorkerSpec
@@ -52,6 +54,7 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     pid and birth name its process beyond doubt (see `process.birth_of`); None when it has none. attempts: starts since
     it last served steadily. failed: why it is not started again. restart: the last operator retry honoured.
+    refusal: a change of role that it refused.
     """
 
     spec: WorkerSpec
@@ -63,6 +66,7 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     argv: tuple[str, ...] = ()
     announce_file: str = ""
     log_file: str = ""
+    refusal: Refusal | None = None
 
 
 class StateDir:
@@ -103,6 +107,10 @@ class StateDir:
         write_atomically(self.secret_file, secret.encode())
 
     @property
+    def weights(self) -> Path:
+        return self.root / "weights"
+
+    @property
     def spec(self) -> NodeSpec | None:
         return _read(self.root / "spec.json", NodeSpec)
 
@@ -131,6 +139,9 @@ class StateDir:
     def records(self) -> list[WorkerRecord]:
         files = sorted(self._workers.glob("*/record.json"))
         return [record for path in files if (record := _read(path, WorkerRecord)) is not None]
+
+    def record(self, worker_id: str) -> WorkerRecord | None:
+        return _read(self._workers / worker_id / "record.json", WorkerRecord)
 
     def save_record(self, record: WorkerRecord) -> None:
         write_atomically(self._folder(record.spec.worker_id) / "record.json", encode(record))

@@ -20,23 +20,24 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
 import structlog
 
 from inference.agent import worker_log
-from inference.agent.acceptance import accepts
+from inference.agent.acceptance import SpecRefused, accepts
 from inference.agent.config import OnStop, Settings
-from inference.agent.diff import Action, ActionKind, ProcessState, changes, diff
+from inference.agent.diff import Action, ActionKind, ProcessState, ProcessView, changes, diff
 from inference.agent.hosts import Hosts
 from inference.agent.launcher import Launcher, LaunchFailed
 from inference.agent.probes import Prober
+from inference.agent.room import NoRoom, Room
 from inference.agent.state_dir import StateDir
 from inference.agent.track import Track
 from inference.agent.worker_client import WorkerClient
-from inference.contracts.reports import Address, WorkerReport
+from inference.contracts.reports import Address, DeviceReport, WorkerReport
 from inference.contracts.specs import NodeSpec, WorkerSpec
 from inference.contracts.states import WorkerDesired, WorkerPhase
 from inference.contracts.worker import ProcessAnnouncement
@@ -48,6 +49,7 @@ class Supervisor:
     """One node's processes. `run` is a coroutine for one event loop; the other methods may be called from any thread.
 
     on_change: called (on the loop's thread, must not block) whenever a report would say something new about a phase.
+    devices: this node's devices as they are now.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Supervisor:
         launcher: Launcher,
         settings: Settings,
         on_change: Callable[[], None] = lambda: None,
+        devices: Callable[[], Sequence[DeviceReport]] = tuple,
     ) -> None:
         self._node_id = node_id
         self._secret = cluster_secret
@@ -68,10 +71,12 @@ class Supervisor:
         self._launcher = launcher
         self._settings = settings
         self._on_change = on_change
+        self._room = Room(state.root, disk_floor=settings.disk_floor_bytes, devices=devices)
         self._lock = threading.Lock()
         known = state.spec
         self._spec = known if known is not None and known.node_id == node_id else None
         self._applied_generation = 0
+        self._refused_spec = ""
         self._tracks: dict[str, Track] = {}
         self._closing = False
         self._last_phases: object = None
@@ -84,6 +89,11 @@ class Supervisor:
         """The newest spec that a whole tick has worked on; 0 for none."""
         return self._applied_generation
 
+    @property
+    def refused_spec(self) -> str:
+        """Why the last spec was refused; empty once one was accepted."""
+        return self._refused_spec
+
     def submit(self, spec: NodeSpec) -> bool:
         """Take a spec as what is wanted from now on, surviving restarts. Returns whether it was new.
 
@@ -91,8 +101,14 @@ class Supervisor:
             SpecRefused: see `acceptance.accepts`; what was wanted before stays wanted.
         """
         with self._lock:
-            if not accepts(spec, self._node_id, self._spec.generation if self._spec else 0):
-                return False
+            try:
+                if not accepts(spec, self._node_id, self._spec.generation if self._spec else 0, self._launcher.engines):
+                    return False
+            except SpecRefused as error:
+                self._refused_spec = f"generation {spec.generation} is refused: {error}"
+                self._on_change()
+                raise
+            self._refused_spec = ""
             self._state.save_spec(spec)
             self._spec = spec
         self._wake_up()
@@ -147,7 +163,7 @@ class Supervisor:
         with self._lock:
             self._recover(time.monotonic())
         async with WorkerClient(self._secret, self._settings.probe_timeout_s) as client:
-            prober = Prober(client, on_answer=self._wake.set)
+            prober = Prober(client, on_answer=self._wake.set, switch_s=self._settings.switch_deadline_s)
             try:
                 while not self._done():
                     self._wake.clear()
@@ -182,19 +198,30 @@ class Supervisor:
         wanted = self._wanted()
         if wanted is not None:
             self._align(wanted)
-        actions = diff(wanted, [track.view(now, self._settings) for track in self._tracks.values()], now)
+        actions = diff(wanted, [self._view(track, now) for track in self._tracks.values()], now)
         specs = {worker.worker_id: worker for worker in wanted.workers} if wanted else {}
         for action in actions:
-            self._guard(action.worker_id, partial(self._apply, action, specs, now, prober))
-        if now >= self._next_probe:
-            self._next_probe = now + self._settings.probe_interval_s
-            for track in self._tracks.values():
-                self._exchange(track, prober)
+            self._guard(action.worker_id, partial(self._apply, action, specs, now))
+        self._talk(now, prober)
         self._applied_generation = self._spec.generation if self._spec else 0
-        phases = [(w, t.spec.incarnation, t.phase(now), t.attempts, t.failed) for w, t in self._tracks.items()]
+        phases = [(worker_id, track.news(now)) for worker_id, track in self._tracks.items()]
         if (phases, self._applied_generation) != self._last_phases:
             self._last_phases = (phases, self._applied_generation)
             self._on_change()
+
+    def _view(self, track: Track, now: float) -> ProcessView:
+        return track.view(now, self._settings, switches_role=self._launcher.switches_role(track.spec))
+
+    def _talk(self, now: float, prober: Prober) -> None:
+        """Ask every worker how it is when it is time to, and at once when it is to be told something new."""
+        due = now >= self._next_probe
+        if due:
+            self._next_probe = now + self._settings.probe_interval_s
+        for track in self._tracks.values():
+            if (due or track.wish != track.told) and track.announcement and track.state is ProcessState.RUNNING:
+                worker = self._dialled(track.announcement)
+                if prober.exchange(track.announcement, worker, track.health, track.wish):
+                    track.told = track.wish
 
     def _guard(self, worker_id: str, step: Callable[[], None]) -> None:
         """One worker's trouble must not stop the supervision of the others."""
@@ -217,15 +244,19 @@ class Supervisor:
             track.desired = listed[worker_id].desired if worker_id in listed else WorkerDesired.STOP
         for worker_id, worker in listed.items():
             known = self._tracks.get(worker_id)
+            if known is not None and known.refusal is not None and known.refusal.spec != worker:
+                known.refusal = None
             if known is None or (known.process is None and known.spec.incarnation != worker.incarnation):
                 self._tracks[worker_id] = Track(
                     spec=worker, desired=worker.desired, restart=worker.restart, reason="is to be started"
                 )
-            elif known.process is not None and known.spec.incarnation == worker.incarnation:
+            elif known.process is None:
+                known.spec = worker
+            elif known.spec.incarnation == worker.incarnation:
                 known.restart = max(known.restart, worker.restart)
 
     def _observe(self, track: Track, now: float) -> None:
-        """Look at one process: has it ended, is it past a deadline, has it announced itself."""
+        """Look at one process: has it ended, is it past a deadline, does it run, has it said what it is."""
         if track.process is None:
             return
         log_file = self._state.log_file(track.spec.worker_id)
@@ -237,12 +268,16 @@ class Supervisor:
             self._launcher.record_end(track.spec, track.attempts, track.restart, track.failed)
             log.info("worker is gone", worker_id=track.spec.worker_id, how=str(how), reason=track.reason)
             return
+        track.health.looked_at(track.process.suspended, now)
         if track.announcement is None:
             track.announcement = self._state.announcement(track.spec, track.process.pid)
         if track.health.is_steady(now, self._settings):
             track.attempts = 1
+        if track.hear_role():
+            log.info("worker's role", worker_id=track.spec.worker_id, role=track.role, refusal=track.refusal)
+            self._launcher.record_role(track.spec, track.refusal)
 
-    def _apply(self, action: Action, specs: dict[str, WorkerSpec], now: float, prober: Prober) -> None:
+    def _apply(self, action: Action, specs: dict[str, WorkerSpec], now: float) -> None:
         track = self._tracks[action.worker_id]
         if changes((action,)) and action.kind not in (ActionKind.DRAIN, ActionKind.UNDRAIN):
             log.info("worker", action=action.kind.value, worker_id=action.worker_id, reason=action.reason)
@@ -262,11 +297,12 @@ class Supervisor:
             case ActionKind.DRAIN if track.drain_deadline is None:
                 track.drain_deadline = now + specs[action.worker_id].drain_deadline_s
                 track.reason = action.reason
-                self._exchange(track, prober)
             case ActionKind.UNDRAIN if track.drain_deadline is not None:
                 track.drain_deadline = None
                 track.reason = action.reason
-                self._exchange(track, prober)
+            case ActionKind.SWITCH:
+                wanted = specs[action.worker_id]
+                track.switch(wanted, now + self._settings.switch_deadline_s, action.reason)
             case ActionKind.WAIT if track.phase(now) is not WorkerPhase.BACKOFF:
                 track.reason = action.reason
 
@@ -274,6 +310,12 @@ class Supervisor:
         if spec.restart > track.restart:
             track.retry(spec.restart)
         track.spec = spec
+        try:
+            self._room.check(spec)
+        except NoRoom as error:
+            log.warning("worker's start is put off", worker_id=spec.worker_id, reason=str(error))
+            track.wait_for_room(str(error), now, self._settings)
+            return
         track.attempts += 1
         try:
             process = self._launcher.launch(spec, track.attempts)
@@ -284,11 +326,6 @@ class Supervisor:
             return
         track.launched(process, now)
         log.info("worker is launched", worker_id=spec.worker_id, pid=process.pid, attempt=track.attempts)
-
-    def _exchange(self, track: Track, prober: Prober) -> None:
-        if track.announcement is not None and track.state is ProcessState.RUNNING:
-            worker = self._dialled(track.announcement)
-            prober.exchange(track.announcement, worker, track.health, drain=track.drain_deadline is not None)
 
     def _dialled(self, announcement: ProcessAnnouncement) -> Address:
         """Where this agent reaches the worker: the address it was told to bind and the port it announced."""

@@ -9,16 +9,22 @@ import aiohttp
 
 from inference.contracts import names
 from inference.contracts.auth import PURPOSE_WORKER_HTTP, bearer
-from inference.contracts.codec import CodecError, decode
+from inference.contracts.codec import CodecError, decode, encode
+from inference.contracts.errors import ErrorCode
+from inference.contracts.generation import WorkerError
 from inference.contracts.reports import Address
 from inference.contracts.timings import Window
-from inference.contracts.worker import WindowBatch, WorkerStatus
+from inference.contracts.worker import RoleOrder, WindowBatch, WorkerStatus
 
 T = TypeVar("T")
 
 
 class NoAnswer(Exception):
     """The worker did not give a usable answer in time; the text says what came instead."""
+
+
+class SwitchRefused(Exception):
+    """The worker stays what it was; the text says why."""
 
 
 class WorkerClient:
@@ -54,18 +60,40 @@ class WorkerClient:
     async def undrain(self, worker: Address) -> None:
         await self._call("POST", worker, names.WORKER_UNDRAIN)
 
-    async def _call(self, method: str, worker: Address, path: str) -> bytes:
+    async def switch(self, worker: Address, order: RoleOrder, timeout_s: float) -> WorkerStatus:
+        """Have the worker change its role; what it is then.
+
+        Raises:
+            SwitchRefused: it stays what it was. Any other trouble is `NoAnswer`: the order may be repeated.
+        """
+        body = await self._call("POST", worker, names.WORKER_ROLE, encode(order), timeout_s)
+        return _read(body, WorkerStatus)
+
+    async def _call(
+        self, method: str, worker: Address, path: str, body: bytes | None = None, timeout_s: float | None = None
+    ) -> bytes:
         if self._session is None:
             raise RuntimeError("WorkerClient is used outside of its async context")
         url = f"http://{worker.host}:{worker.port}{path}"
         try:
-            async with self._session.request(method, url, allow_redirects=False) as answer:
-                body = await answer.read()
+            timeout = self._timeout if timeout_s is None else aiohttp.ClientTimeout(total=timeout_s)
+            async with self._session.request(method, url, data=body, timeout=timeout, allow_redirects=False) as answer:
+                text = await answer.read()
                 if answer.status >= 300:
-                    raise NoAnswer(f"{method} {path} was answered with {answer.status}")
-                return body
+                    raise _refusal(f"{method} {path}", answer.status, text)
+                return text
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise NoAnswer(f"{method} {path}: {error or type(error).__name__}") from error
+
+
+def _refusal(call: str, status: int, body: bytes) -> Exception:
+    try:
+        said = decode(body, WorkerError)
+    except CodecError:
+        return NoAnswer(f"{call} was answered with {status}")
+    if said.code == ErrorCode.SWITCH_REFUSED:
+        return SwitchRefused(said.message)
+    return NoAnswer(f"{call} was answered with {status}: {said.message}")
 
 
 def _read(body: bytes, kind: type[T]) -> T:

@@ -1,4 +1,4 @@
-"""How an engine is launched: one builder of a command line per engine name."""
+"""How an engine is run: what builds its command line, and what its running processes can do."""
 
 from __future__ import annotations
 
@@ -36,6 +36,15 @@ class Command:
 CommandBuilder = Callable[[LaunchRequest], Command]
 
 
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One kind of engine. command: builds the command line of a process, whose arguments are single words for the
+    kernel, never text for a shell. switches_role: its processes change between prefill and decode while they run."""
+
+    command: CommandBuilder
+    switches_role: bool = False
+
+
 class UnknownEngine(ValueError):
     """A spec names an engine that this agent cannot launch; the text lists those it can."""
 
@@ -43,14 +52,21 @@ class UnknownEngine(ValueError):
 class EngineRegistry:
     """The engines an agent can launch, given to it by whoever starts it."""
 
-    def __init__(self, builders: Mapping[str, CommandBuilder]) -> None:
-        self._builders = dict(builders)
+    def __init__(self, engines: Mapping[str, Engine]) -> None:
+        self._engines = dict(engines)
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self._engines)
+
+    def engine(self, name: str) -> Engine:
+        """Raises `UnknownEngine` when no such engine is registered."""
+        engine = self._engines.get(name)
+        if engine is None:
+            known = ", ".join(sorted(self._engines)) or "none"
+            raise UnknownEngine(f"engine {name!r} is not known to this agent (known: {known})")
+        return engine
 
     def command(self, request: LaunchRequest) -> Command:
         """Raises `UnknownEngine` when the spec's engine is not registered."""
-        name = request.spec.engine
-        builder = self._builders.get(name)
-        if builder is None:
-            known = ", ".join(sorted(self._builders)) or "none"
-            raise UnknownEngine(f"engine {name!r} is not known to this agent (known: {known})")
-        return builder(request)
+        return self.engine(request.spec.engine).command(request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from inference.agent.engines.command import Command, LaunchRequest
+from inference.agent.engines.command import Command, Engine, LaunchRequest
 
 
 def native_command(request: LaunchRequest) -> Command:
@@ -21,3 +21,7 @@ def native_command(request: LaunchRequest) -> Command:
             "TANDEM_WORKER_ADVERTISED_HOST": request.hosts.advertised,
         },
     )
+
+
+#: Weights, KV cache and batch loop are the same for prefill and decode, so a running process changes in milliseconds.
+NATIVE = Engine(command=native_command, switches_role=True)

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from inference.agent.config import Settings
-from inference.agent.engines.command import Command, EngineRegistry, LaunchRequest
+from inference.agent.engines.command import Command, Engine, EngineRegistry, LaunchRequest
 from inference.agent.hosts import Hosts
 from inference.agent.launcher import Launcher
 from inference.agent.state_dir import StateDir
@@ -61,7 +61,7 @@ def stub_command(request: LaunchRequest) -> Command:
     )
 
 
-STUB_ENGINES = EngineRegistry({"native": stub_command})
+STUB_ENGINES = EngineRegistry({"native": Engine(stub_command, switches_role=True), "rigid": Engine(stub_command)})
 
 
 def worker(worker_id: str, script: str = "ok", *, device: str | None = None, **changes: Any) -> WorkerSpec:
@@ -107,6 +107,9 @@ class NodeUnderTest:
         self.close()
         for process in processes_of(self.state.root):
             process.kill()
+        for track in self.supervisor._tracks.values():  # those it left serving are still this process's children
+            if track.process is not None and track.process._popen is not None:
+                track.process._popen.wait(10)
 
     def close(self, within_s: float = 20.0) -> None:
         self.supervisor.close()

@@ -2,7 +2,7 @@
 
 Started as `python stub_process.py --spec FILE --announce FILE`. `model_path` of the spec is its script, words separated
 by ";": ok | oom | oom-times=N | fatal | silent | stuck | deaf | child | loads. While a file of one of these names lies
-in its folder it behaves accordingly: hang, stuck, busy, loading.
+in its folder it behaves accordingly: hang, stuck, busy, loading, refuse-switch, hang-switch, crash-switch.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from pathlib import Path
 from inference.contracts import names
 from inference.contracts.auth import PURPOSE_WORKER_HTTP, is_bearer
 from inference.contracts.codec import decode, encode
+from inference.contracts.errors import ErrorCode
+from inference.contracts.generation import WorkerError
 from inference.contracts.reports import Address, WorkerLoad
 from inference.contracts.specs import WorkerSpec
 from inference.contracts.timings import Counter, Window
-from inference.contracts.worker import ProcessAnnouncement, WindowBatch, WorkerStatus
+from inference.contracts.worker import ProcessAnnouncement, RoleOrder, WindowBatch, WorkerStatus
 
 
 class Stub:
@@ -32,6 +34,7 @@ class Stub:
         self.folder = folder
         self.words = spec.model_path.split(";")
         self.draining = False
+        self.role = spec.role
 
     def is_now(self, state: str) -> bool:
         return state in self.words or (self.folder / state).exists()
@@ -41,7 +44,7 @@ class Stub:
         return WorkerStatus(
             worker_id=self.spec.worker_id,
             incarnation=self.spec.incarnation,
-            role=self.spec.role,
+            role=self.role,
             ready=not self.is_now("loading"),
             draining=self.draining,
             healthy=not self.is_now("stuck"),
@@ -53,6 +56,18 @@ class Stub:
             kv_bytes_per_token=8,
             load=WorkerLoad(running=busy, waiting=0, waiting_tokens=0, kv_blocks_used=busy, kv_blocks_total=10),
         )
+
+    def switch(self, order: RoleOrder) -> str | None:
+        """Why not; None when it is done."""
+        while self.is_now("hang-switch"):
+            time.sleep(0.05)
+        if self.is_now("crash-switch"):
+            os._exit(137)
+        if self.is_now("refuse-switch"):
+            return "no token came out"
+        say(f"becomes {order.role} of {order.pool_id}")
+        self.role = order.role
+        return None
 
     def windows(self) -> WindowBatch:
         window = Window(second=-1, source=f"worker:{self.spec.worker_id}", deployment=self.spec.deployment)
@@ -69,7 +84,8 @@ def handler(stub: Stub) -> type[BaseHTTPRequestHandler]:
                 time.sleep(0.05)
             if not is_bearer(self.headers.get("Authorization"), secret, PURPOSE_WORKER_HTTP):
                 return self.send_error(401)
-            body = b"{}"
+            code, body = 200, b"{}"
+            sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             match self.path:
                 case names.WORKER_STATUS:
                     body = encode(stub.status())
@@ -79,8 +95,10 @@ def handler(stub: Stub) -> type[BaseHTTPRequestHandler]:
                     stub.draining = True
                 case names.WORKER_UNDRAIN:
                     stub.draining = False
+                case names.WORKER_ROLE:
+                    code, body = role_answer(stub, decode(sent, RoleOrder))
             try:
-                self.send_response(200)
+                self.send_response(code)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -93,6 +111,13 @@ def handler(stub: Stub) -> type[BaseHTTPRequestHandler]:
             pass
 
     return Handler
+
+
+def role_answer(stub: Stub, order: RoleOrder) -> tuple[int, bytes]:
+    refused = stub.switch(order)
+    if refused is None:
+        return 200, encode(stub.status())
+    return 409, encode(WorkerError(code=ErrorCode.SWITCH_REFUSED, message=refused))
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from inference.agent.diff import Action, ActionKind, ProcessState, ProcessView, changes, device_ids, diff
 from inference.contracts.specs import DeviceAssignment, NodeSpec, WorkerSpec
-from inference.contracts.states import WorkerDesired
+from inference.contracts.states import Role, WorkerDesired
 from tests.inference.agent.node_under_test import NODE, worker
 
 NOW = 1000.0
@@ -23,9 +23,11 @@ def view(worker_id: str, state: ProcessState = ProcessState.RUNNING, **changes: 
     base = ProcessView(
         worker_id=worker_id,
         incarnation=f"{worker_id}-1",
+        role=Role.DECODE,
         device_ids=frozenset({f"cpu-{worker_id}"}),
         state=state,
         served=True,
+        switches_role=True,
     )
     return replace(base, **changes)  # type: ignore[arg-type]
 
@@ -121,11 +123,82 @@ def test_two_workers_that_want_one_device_do_not_both_start() -> None:
     assert [action.kind for action in actions] == [ActionKind.START, ActionKind.WAIT]
 
 
+FLIPPED = spec_of(worker("a", role=Role.PREFILL))
+DRAINED = view("a", draining=True, idle=True, drain_deadline=NOW + 9)
+
+
+def test_another_role_is_drained_for_and_then_switched_to() -> None:
+    assert only(FLIPPED, view("a")) == Action(ActionKind.DRAIN, "a", "finishes what it has, then becomes prefill")
+    busy = view("a", draining=True, drain_deadline=NOW + 9)
+    assert only(FLIPPED, busy) == Action(ActionKind.KEEP, "a", "drains, then becomes prefill")
+    assert only(FLIPPED, DRAINED) == Action(ActionKind.SWITCH, "a", "is drained and becomes prefill")
+
+
+def test_a_change_of_role_that_is_taken_back_while_draining_is_an_undrain() -> None:
+    assert only(spec_of(worker("a")), DRAINED).kind is ActionKind.UNDRAIN
+
+
+def test_a_worker_that_becomes_empty_too_late_is_started_anew_in_the_other_role() -> None:
+    late = view("a", draining=True, drain_deadline=NOW)
+    assert only(FLIPPED, late) == Action(
+        ActionKind.STOP, "a", "the drain deadline has passed; it is started anew as prefill"
+    )
+    assert only(FLIPPED, replace(late, state=ProcessState.GONE)).kind is ActionKind.START
+
+
+def test_an_order_to_switch_is_brought_to_its_end_whatever_is_wanted_meanwhile() -> None:
+    switching = view("a", draining=True, idle=True, switch_deadline=NOW + 5)
+    for spec in (FLIPPED, spec_of(worker("a"))):
+        assert only(spec, switching) == Action(ActionKind.KEEP, "a", "changes its role")
+    late = replace(switching, switch_deadline=NOW)
+    assert only(FLIPPED, late) == Action(
+        ActionKind.KILL, "a", "hung in a change of its role; it is started anew as prefill"
+    )
+
+
+def test_a_worker_that_is_to_go_for_good_while_it_switches_is_stopped_and_not_waited_for() -> None:
+    switching = replace(DRAINED, switch_deadline=NOW + 5)
+    assert only(spec_of(worker("a", desired=WorkerDesired.DRAIN)), switching).kind is ActionKind.STOP
+    assert only(spec_of(worker("a", desired=WorkerDesired.STOP)), switching).kind is ActionKind.STOP
+
+
+def test_a_refused_role_is_not_tried_again_and_the_worker_serves_on() -> None:
+    refused = view("a", refused_role=Role.PREFILL)
+    assert only(FLIPPED, refused) == Action(ActionKind.KEEP, "a", "stays decode: it could not become prefill")
+    assert only(FLIPPED, replace(refused, draining=True)).kind is ActionKind.UNDRAIN
+    assert only(spec_of(worker("a")), refused).kind is ActionKind.KEEP
+
+
+def test_an_engine_that_can_not_switch_is_drained_and_started_anew() -> None:
+    rigid = replace(DRAINED, switches_role=False)
+    action = only(FLIPPED, rigid)
+    assert action.kind is ActionKind.STOP
+    assert action.reason == ("is drained; as its engine can't turn decode into prefill, it is started anew as prefill")
+    assert only(FLIPPED, replace(rigid, draining=False, idle=False)).kind is ActionKind.DRAIN
+
+
+def test_unified_is_a_matter_of_a_new_process_for_every_engine() -> None:
+    unified = spec_of(worker("a", role=Role.UNIFIED))
+    assert only(unified, DRAINED).kind is ActionKind.STOP
+    assert only(FLIPPED, replace(DRAINED, role=Role.UNIFIED)).kind is ActionKind.STOP
+
+
+def test_a_worker_that_still_loads_goes_on_loading_and_one_that_can_not_switch_starts_anew() -> None:
+    loading = view("a", served=False)
+    assert only(FLIPPED, loading) == Action(ActionKind.KEEP, "a", "loads first, then becomes prefill")
+    assert only(FLIPPED, replace(loading, switches_role=False)).kind is ActionKind.STOP
+
+
+def test_a_broken_worker_is_killed_before_its_role_matters() -> None:
+    assert only(FLIPPED, replace(DRAINED, fault="is stuck")).kind is ActionKind.KILL
+
+
 # -- properties, on a small world that obeys the actions ------------------------------------------------------------
 
 workers = st.builds(
-    lambda worker_id, incarnation, desired, devices, restart: worker(
+    lambda worker_id, incarnation, role, desired, devices, restart: worker(
         worker_id,
+        role=role,
         incarnation=f"{worker_id}-{incarnation}",
         desired=desired,
         devices=tuple(DeviceAssignment(device_id=device, kind="gpu", index=0) for device in sorted(devices)),
@@ -133,26 +206,33 @@ workers = st.builds(
     ),
     st.sampled_from(IDS),
     st.integers(1, 2),
+    st.sampled_from(Role),
     st.sampled_from(WorkerDesired),
     st.sets(st.sampled_from(DEVICES), min_size=1),
     st.integers(0, 1),
 )
 specs = st.lists(workers, max_size=3, unique_by=lambda spec: spec.worker_id).map(lambda listed: spec_of(*listed))
 views = st.builds(
-    lambda worker_id, incarnation, state, served, draining, deadline, fault, failed, next_start: ProcessView(
-        worker_id=worker_id,
-        incarnation=f"{worker_id}-{incarnation}",
-        device_ids=frozenset({f"own-{worker_id}"}),
-        state=state,
-        served=served,
-        draining=draining,
-        drain_deadline=deadline,
-        fault=fault,
-        failed=failed,
-        next_start=next_start,
+    lambda worker_id, incarnation, role, switches, state, served, draining, deadline, fault, failed, next_start: (
+        ProcessView(
+            worker_id=worker_id,
+            role=role,
+            switches_role=switches,
+            incarnation=f"{worker_id}-{incarnation}",
+            device_ids=frozenset({f"own-{worker_id}"}),
+            state=state,
+            served=served,
+            draining=draining,
+            drain_deadline=deadline,
+            fault=fault,
+            failed=failed,
+            next_start=next_start,
+        )
     ),
     st.sampled_from(IDS),
     st.integers(1, 2),
+    st.sampled_from(Role),
+    st.booleans(),
     st.sampled_from(ProcessState),
     st.sampled_from([True, False, None]),
     st.booleans(),
@@ -177,6 +257,8 @@ def obey(world: dict[str, ProcessView], action: Action, spec: NodeSpec) -> None:
             world[action.worker_id] = ProcessView(
                 worker_id=start.worker_id,
                 incarnation=start.incarnation,
+                role=start.role,
+                switches_role=True,
                 device_ids=device_ids(start),
                 state=ProcessState.RUNNING,
                 served=True,
@@ -192,6 +274,14 @@ def obey(world: dict[str, ProcessView], action: Action, spec: NodeSpec) -> None:
             assert present is not None
             assert present.alive
             assert present.state is not ProcessState.STOPPING, "is being ended already"
+            if action.kind is ActionKind.SWITCH:
+                assert present.draining, "is switched though it takes requests"
+                assert present.idle, "is switched though it holds requests"
+                assert {present.role, wanted[action.worker_id].role} == {Role.PREFILL, Role.DECODE}
+                world[action.worker_id] = replace(
+                    present, role=wanted[action.worker_id].role, draining=False, idle=False, drain_deadline=None
+                )
+                return
             world[action.worker_id] = replace(present, **_effect(action.kind))
 
 
@@ -206,10 +296,12 @@ def _effect(kind: ActionKind) -> dict[str, object]:
 
 
 def pass_time(world: dict[str, ProcessView]) -> None:
-    """What was told to exit is gone, what drained is empty, and back-offs are over."""
+    """What was told to exit is gone, what loaded is ready, what drained is empty, and back-offs are over."""
     for worker_id, present in world.items():
         state = ProcessState.GONE if present.state is ProcessState.STOPPING else present.state
-        world[worker_id] = replace(present, state=state, idle=present.draining, fault=None, next_start=None)
+        world[worker_id] = replace(
+            present, state=state, served=True, idle=present.draining, fault=None, next_start=None
+        )
 
 
 @given(specs, worlds)
@@ -251,6 +343,7 @@ def test_a_world_that_obeys_becomes_what_the_last_spec_wants(
             assert listed.worker_id not in alive
         elif listed.worker_id in alive:
             assert alive[listed.worker_id].incarnation == listed.incarnation
+            assert alive[listed.worker_id].role is listed.role
             assert not alive[listed.worker_id].draining
         else:
             assert device_ids(listed) & held, "is missing though its devices are free"

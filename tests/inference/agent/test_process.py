@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from inference.agent.engines.command import Command, EngineRegistry
+from inference.agent.engines.command import Command, Engine, EngineRegistry
 from inference.agent.hosts import Hosts
 from inference.agent.launcher import Launcher, passed_on
 from inference.agent.process import Exit, WorkerProcess, birth_of
@@ -87,7 +87,7 @@ def test_a_process_that_ends_at_once_still_tells_its_exit_code() -> None:
 
 def test_the_record_is_written_with_the_start_and_names_the_process(tmp_path: Path) -> None:
     state = StateDir(tmp_path)
-    engines = EngineRegistry({"native": lambda _: Command(argv=("sleep", "600"))})
+    engines = EngineRegistry({"native": Engine(lambda _: Command(argv=("sleep", "600")))})
     launcher = Launcher(state, engines, hosts=HOSTS, environment=os.environ)
     process = launcher.launch(worker("w1"), attempts=2)
     [record] = state.records()

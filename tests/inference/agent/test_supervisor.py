@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from inference.agent.acceptance import SpecRefused
-from inference.agent.engines.command import Command, EngineRegistry
+from inference.agent.engines.command import Command, Engine, EngineRegistry
 from inference.contracts.reports import Address, WorkerReport
 from inference.contracts.specs import NodeSpec
 from inference.contracts.states import WorkerDesired, WorkerPhase
@@ -183,11 +183,17 @@ def test_steady_service_forgets_earlier_failures(tmp_path: Path) -> None:
         wait_for(lambda: node.report("w1").attempts == 1)  # type: ignore[union-attr]
 
 
-def test_an_unknown_engine_fails_at_once_and_names_the_known_ones(tmp_path: Path) -> None:
+def test_a_spec_with_an_unknown_engine_is_refused_as_a_whole_and_told_until_a_better_one_comes(tmp_path: Path) -> None:
     with NodeUnderTest(tmp_path) as node:
-        node.want(worker("w1", engine="warp"))
-        failed = node.wait("w1", WorkerPhase.FAILED)
-        assert "engine 'warp' is not known to this agent (known: native)" in failed.reason
+        node.want(worker("w1"))
+        pid = node.wait("w1", WorkerPhase.READY).pid
+        with pytest.raises(SpecRefused, match=r"engine 'warp' is not known to this agent \(known: native, rigid\)"):
+            node.want(worker("w2", engine="warp"), worker("w3"))
+        assert node.supervisor.refused_spec.startswith("generation 2 is refused: worker w2: engine 'warp'")
+        assert node.wait("w1", WorkerPhase.READY).pid == pid, "what was wanted before stays wanted"
+        assert node.report("w3") is None
+        node.want(worker("w1"))
+        assert node.supervisor.refused_spec == ""
 
 
 def test_a_stuck_engine_is_killed_and_started_again(tmp_path: Path) -> None:
@@ -350,4 +356,4 @@ def test_one_workers_broken_files_do_not_stop_the_others(tmp_path: Path) -> None
 
 
 def _sleepers() -> EngineRegistry:
-    return EngineRegistry({"native": lambda _: Command(argv=("sleep", "600"))})
+    return EngineRegistry({"native": Engine(lambda _: Command(argv=("sleep", "600")))})
