@@ -20,6 +20,7 @@ from inference.agent.hosts import Hosts
 from inference.agent.process import WorkerProcess
 from inference.agent.state_dir import StateDir, WorkerRecord
 from inference.agent.switching import Refusal
+from inference.agent.weights.store import NotHere, WeightsStore
 from inference.contracts.specs import WorkerSpec
 
 #: Marks every process that descends from a worker of this agent; the value is the agent's folder.
@@ -61,12 +62,22 @@ class Launcher:
         self._engines = engines
         self._hosts = hosts
         self._environment = passed_on(environment)
+        self._weights = WeightsStore(state.weights)
+
+    def localised(self, spec: WorkerSpec) -> WorkerSpec:
+        """`spec` as its process gets it: with the copy of its model on this machine, where there is one.
+
+        Raises:
+            NotHere: the model has to be fetched first.
+        """
+        return msgspec.structs.replace(spec, model_path=self._weights.local_path(spec))
 
     def launch(self, spec: WorkerSpec, attempts: int) -> WorkerProcess:
         """Start the worker and write its record; no process is left when this raises.
 
         Raises:
-            LaunchFailed: the engine is unknown, or the machine can't start the process or write its files.
+            LaunchFailed: the engine is unknown, its model is not here, or the machine can't start the process or write
+                its files.
         """
         worker_id = spec.worker_id
         request = LaunchRequest(
@@ -78,11 +89,13 @@ class Launcher:
         )
         try:
             command = self._engines.command(request)
-            self._state.save_worker_spec(spec)
+            self._state.save_worker_spec(self.localised(spec))
             request.announce_file.unlink(missing_ok=True)
             process = self._start(command.argv, {**self._environment, **command.env}, worker_id)
         except UnknownEngine as error:
             raise LaunchFailed(str(error), fatal=True) from error
+        except NotHere as error:
+            raise LaunchFailed(str(error), fatal=False) from error
         except OSError as error:
             raise LaunchFailed(f"the process could not be started: {error}", fatal=False) from error
         record = WorkerRecord(

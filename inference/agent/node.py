@@ -102,7 +102,7 @@ class Node:
             on_change=self._reporter.changed,
         )
         self._weights = WeightsKeeper(
-            WeightsStore(state.root / "weights"),
+            WeightsStore(state.weights),
             folder=state.root,
             environment=os.environ,
             on_change=self._reporter.changed,

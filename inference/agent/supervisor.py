@@ -36,6 +36,7 @@ from inference.agent.probes import Prober
 from inference.agent.room import NoRoom, Room
 from inference.agent.state_dir import StateDir
 from inference.agent.track import Track
+from inference.agent.weights.store import NotHere
 from inference.agent.worker_client import WorkerClient
 from inference.contracts.reports import Address, DeviceReport, WorkerReport
 from inference.contracts.specs import NodeSpec, WorkerSpec
@@ -311,8 +312,8 @@ class Supervisor:
             track.retry(spec.restart)
         track.spec = spec
         try:
-            self._room.check(spec)
-        except NoRoom as error:
+            self._room.check(self._launcher.localised(spec))
+        except (NoRoom, NotHere) as error:
             log.warning("worker's start is put off", worker_id=spec.worker_id, reason=str(error))
             track.wait_for_room(str(error), now, self._settings)
             return

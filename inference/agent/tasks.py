@@ -28,7 +28,7 @@ def register(
     """Give `app` its tasks. taken: told of every message, whatever comes of it. submit: takes a spec and says whether
     it was new. send_log: answers a request; a failure to is its own affair."""
 
-    @app.task(name=TASK_APPLY_NODE_SPEC)
+    @app.task(name=TASK_APPLY_NODE_SPEC, shared=False)
     def apply_node_spec(encoded: str, code: str = "") -> None:
         """encoded: a `NodeSpec`. One that is not the control plane's, can't be read or is refused is logged and changes
         nothing."""
@@ -42,7 +42,7 @@ def register(
             return
         log.info("node spec", generation=spec.generation, workers=len(spec.workers), new=new)
 
-    @app.task(name=TASK_SEND_LOG)
+    @app.task(name=TASK_SEND_LOG, shared=False)
     def send_worker_log(encoded: str, code: str = "") -> None:
         """encoded: a `LogRequest`. Logs may hold what people wrote, so a node without a key sends none."""
         taken()
