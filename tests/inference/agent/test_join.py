@@ -3,8 +3,6 @@ from __future__ import annotations
 import asyncio
 import stat
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +17,7 @@ from inference.agent.main import Unusable
 from inference.agent.state_dir import StateDir
 from inference.contracts.codec import decode, encode
 from inference.contracts.reports import NodeHello, NodeWelcome
+from tests.inference.agent.control_plane_stub import control_plane
 
 WELCOME = NodeWelcome(
     node_id="n-1", name="gpu-1", redis_url="redis://r", cluster_secret="s3cret", report_interval_s=2.0
@@ -26,22 +25,6 @@ WELCOME = NodeWelcome(
 HELLO = NodeHello(
     hostname="host", address="10.0.0.5", agent_version="1", devices=(), cpu_cores=2, memory_total=8, name="gpu-1"
 )
-
-Handler = Callable[[web.Request], Awaitable[web.Response]]
-
-
-@asynccontextmanager
-async def control_plane(handler: Handler) -> AsyncIterator[str]:
-    application = web.Application()
-    application.router.add_post("/api/v1/nodes/join", handler)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
 
 
 def refusal(status: int, message: str) -> web.Response:
