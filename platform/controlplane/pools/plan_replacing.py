@@ -128,7 +128,11 @@ class Replacing:
     def _last_pair(self, worker: WorkerSeen, standing: Standing) -> bool:
         """Whether with it the last serving pair of its revision goes while none of another wanted one serves."""
         old = worker.revision
-        if not self._scene.serves(worker, standing.pool.role) or self._serving[standing.pool.pool_id][old] > 1:
+        if (
+            not standing.pool.replicas
+            or not self._scene.serves(worker, standing.pool.role)
+            or self._serving[standing.pool.pool_id][old] > 1
+        ):
             return False
         others = {revision for each in self._populated for revision in each.wanted} - {old}
         return self._pair_serves(old) and not any(self._pair_serves(revision) for revision in others)

@@ -22,7 +22,8 @@ def candidate_workers(pools: Sequence[PoolSeen], share: float) -> dict[str, int]
 
 
 def wanted_by_revision(snapshot: Snapshot) -> dict[str, dict[int, int]]:
-    """For each pool the workers wanted by revision, none for a revision of which none is wanted."""
+    """For each pool the workers wanted by revision; a revision of which none is wanted is left out, but for the stable
+    one of a pool that shall have none at all: its workers are too many, and not out of date."""
     new = dict.fromkeys((pool.pool_id for pool in snapshot.pools), 0)
     if snapshot.candidate is not None:
         new |= candidate_workers(snapshot.pools, snapshot.candidate_share)
@@ -31,5 +32,6 @@ def wanted_by_revision(snapshot: Snapshot) -> dict[str, dict[int, int]]:
         by_revision = {snapshot.stable: pool.replicas - new[pool.pool_id]}
         if snapshot.candidate is not None:
             by_revision[snapshot.candidate] = new[pool.pool_id]
-        wanted[pool.pool_id] = {revision: count for revision, count in by_revision.items() if count}
+        counted = {revision: count for revision, count in by_revision.items() if count}
+        wanted[pool.pool_id] = counted or {snapshot.stable: 0}
     return wanted
