@@ -9,8 +9,8 @@ from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
-from controlplane.access import selectors
-from controlplane.access.models import ServingKey
+from controlplane.access import lockout, selectors, tokens
+from controlplane.access.models import ManagementToken, ServingKey
 
 pytestmark = pytest.mark.django_db
 
@@ -109,3 +109,37 @@ def test_an_internal_key_stays_out_of_lists(tmp_path: Path) -> None:
 
     assert not selectors.key_list().exists()
     assert ServingKey.objects.get().internal
+
+
+def test_a_token_for_scripts_is_printed_once(db: None) -> None:
+    raw = run("create_token", "--name", "nightly", "--role", "viewer").strip()
+
+    token = tokens.token_use(raw)
+    assert token is not None
+    assert (token.name, token.role, token.owner, token.created_by) == ("nightly", "viewer", None, "tandem")
+
+
+def test_a_token_goes_into_a_file_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    printed = run("create_token", "--name", "nightly", "--only", "chat", "search", "--days", "7", "--out", str(path))
+
+    raw = path.read_text().strip()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert raw not in printed
+    token = tokens.token_use(raw)
+    assert token is not None
+    assert (token.role, token.only) == ("operator", ["chat", "search"])
+
+
+def test_a_token_that_cannot_be_written_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(CommandError):
+        run("create_token", "--name", "nightly", "--out", str(tmp_path))
+    assert not ManagementToken.objects.exists()
+
+
+def test_an_admin_who_is_locked_out_is_let_in_again(tmp_path: Path) -> None:
+    for _ in range(3):
+        lockout.attempt_begin(name="admin", address="192.0.2.1")
+
+    assert "Forgot 3 failed logins of Admin" in run("unlock_login", "--name", "Admin")
+    assert "Forgot 0" in run("unlock_login", "--address", "192.0.2.1")
