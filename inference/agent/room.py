@@ -34,9 +34,8 @@ class Room:
         """
         disk = shutil.disk_usage(self._folder).free
         if disk < self._disk_floor:
-            raise NoRoom(
-                f"{amount(disk)} of disk is free in {self._folder}, and {amount(self._disk_floor)} is the least"
-            )
+            floor = amount(self._disk_floor)
+            raise NoRoom(f"{amount(disk)} of disk is free in {self._folder}; {floor} is the least to start a worker")
         need = spec.memory_bytes or weights_on_disk(spec.model_path)
         if need is None:
             return
