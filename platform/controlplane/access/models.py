@@ -18,9 +18,7 @@ DEPLOYMENT_NAME_LENGTH = 100
 class Account(models.Model):
     """What one of Django's users may do, everywhere. One without a row is an admin if a superuser, else a viewer."""
 
-    user = models.OneToOneField(
-        User, on_delete=models.CASCADE, primary_key=True, related_name="account"
-    )
+    user = models.OneToOneField(User, on_delete=models.CASCADE, primary_key=True, related_name="account")
     role = models.CharField(max_length=16, choices=_ROLES, default=UserRole.VIEWER)
 
 
@@ -99,9 +97,7 @@ class ManagementToken(Credential):
     role: at most this. only: the deployments it may see and change; None means all.
     """
 
-    owner = models.ForeignKey(
-        User, on_delete=models.CASCADE, null=True, related_name="management_tokens"
-    )
+    owner = models.ForeignKey(User, on_delete=models.CASCADE, null=True, related_name="management_tokens")
     role = models.CharField(max_length=16, choices=_ROLES)
     only = models.JSONField(null=True)
 

@@ -120,6 +120,8 @@ def _client_for(issuer: str, client_id: str, client_secret: str) -> Any:
             "scope": settings.OIDC_SCOPES,
             "code_challenge_method": "S256",
             "default_timeout": settings.OIDC_TIMEOUT_S,
+            # The access token is used once, at once: one that lives for seconds only is good enough.
+            "leeway": 0,
         },
     )
 
