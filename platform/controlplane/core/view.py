@@ -122,13 +122,15 @@ class ControlView(APIView):
         if self.public or not hasattr(self, method):  # the latter is refused as such
             return
         needed = self.roles.get(method, UserRole.VIEWER if request.method in SAFE else UserRole.OPERATOR)
-        if self.principal.only is None and self.principal.may(needed):
+        by = self.principal
+        if by.only is None and by.may(needed):
             return
-        deployment = self.deployment(request, **self.kwargs)
-        if not self.principal.may(needed, deployment):
+        # Where it can't depend on the deployment none is looked for: no 404 tells what is there and what is not.
+        deployment = self.deployment(request, **self.kwargs) if by.grants or by.only is not None else None
+        if not by.may(needed, deployment):
             where = "" if deployment is None else f" for {deployment}"
             raise Forbidden(
-                f"This needs the role {needed}{where}, which {self.principal.name} does not have.", code="forbidden"
+                f"This needs the role {needed}{where}, which {by.name} does not have.", code="forbidden"
             )
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
