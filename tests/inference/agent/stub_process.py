@@ -1,7 +1,7 @@
 """A worker process for the agent's tests: speaks the agent's side of the worker protocol and nothing else.
 
 Started as `python stub_process.py --spec FILE --announce FILE`. `model_path` of the spec is its script, words separated
-by ";": ok | oom | oom-times=N | fatal | silent | stuck | deaf | child | loads. While a file of one of these names lies
+by ";": ok | oom | oom-times=N | fatal | silent | stuck | deaf | family | loads. While a file of one of these names lies
 in its folder it behaves accordingly: hang, stuck, busy, loading, refuse-switch, hang-switch, crash-switch.
 """
 
@@ -137,9 +137,13 @@ def main() -> None:
         if word == "oom" or (word.startswith("oom-times=") and _starts(stub.folder) <= int(word.split("=")[1])):
             say("\x1b[31mRuntimeError: out of memory\x1b[0m")
             sys.exit(1)
-    if "child" in stub.words:
-        child = subprocess.Popen(["sleep", "600"])
-        (stub.folder / "child-pid").write_text(str(child.pid))
+    if "family" in stub.words:
+        pids = stub.folder / "family-pids"
+        subprocess.run(["sh", "-c", f"sleep 600 & echo $! > {pids}.new; sleep 601 & echo $! >> {pids}.new"], check=True)
+        child = subprocess.Popen(["sh", "-c", "sleep 602 & wait"])
+        with pids.with_suffix(".new").open("a") as file:
+            file.write(f"{child.pid}\n")
+        pids.with_suffix(".new").replace(pids)
     while "silent" in stub.words:
         time.sleep(1)
     server = ThreadingHTTPServer((os.environ["TANDEM_WORKER_HOST"], 0), handler(stub))

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
 from inference.agent.acceptance import SpecRefused
-from inference.agent.engines.command import Command, Engine, EngineRegistry
+from inference.agent.engines.command import Command, Engine, EngineRegistry, LaunchRequest
 from inference.contracts.reports import Address, WorkerReport
 from inference.contracts.specs import NodeSpec
 from inference.contracts.states import WorkerDesired, WorkerPhase
@@ -243,16 +248,62 @@ def test_a_worker_that_never_answers_hits_the_start_deadline(tmp_path: Path) -> 
         assert "was not ready within 0.5 s" in node.wait("w1", WorkerPhase.FAILED).reason
 
 
-def test_what_a_worker_started_is_ended_with_it(tmp_path: Path) -> None:
-    with NodeUnderTest(tmp_path) as node:
-        node.want(worker("w1", "child"))
+@pytest.mark.parametrize("how", ["killed", "stopped", "deaf"])
+def test_what_a_worker_started_is_ended_with_it_children_orphans_and_grandchildren(tmp_path: Path, how: str) -> None:
+    script = "family;deaf" if how == "deaf" else "family"
+    with NodeUnderTest(tmp_path, stop_deadline_s=0.5) as node:
+        node.want(worker("w1", script))
         pid = node.wait("w1", WorkerPhase.READY).pid
         assert pid is not None
-        child = int((node.folder("w1") / "child-pid").read_text())
-        os.kill(pid, 9)
-        wait_for(lambda: not is_alive(child))
-        assert node.wait("w1", WorkerPhase.BACKOFF).reason.startswith("was ended by SIGKILL")
-        node.wait("w1", WorkerPhase.READY)
+        family = {int(line) for line in (node.folder("w1") / "family-pids").read_text().split()}
+        family |= {child.pid for child in psutil.Process(pid).children(recursive=True)}
+        assert len(family) == 4
+        if how == "killed":
+            os.kill(pid, signal.SIGKILL)
+        else:
+            node.want()
+        wait_for(lambda: not any(is_alive(member) for member in family))
+        if how == "killed":
+            assert node.wait("w1", WorkerPhase.BACKOFF).reason.startswith("was ended by SIGKILL")
+            node.wait("w1", WorkerPhase.READY)
+
+
+def test_f28_a_suspended_worker_is_told_apart_from_a_dead_one_and_replaced(tmp_path: Path) -> None:
+    with NodeUnderTest(tmp_path, suspended_s=0.5, probe_timeout_s=60) as node:
+        node.want(worker("w1"))
+        pid = node.wait("w1", WorkerPhase.READY).pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        suspended = wait_for(lambda: (r := node.report("w1")) and r.reason and r)
+        assert suspended.reason == "is suspended (SIGSTOP or a debugger): it lives but does not run"
+        assert (suspended.phase, suspended.pid) == (WorkerPhase.READY, pid)
+        broken = node.wait("w1", WorkerPhase.BACKOFF)
+        assert broken.reason == "is suspended (SIGSTOP or a debugger): it lives but does not run, for 0.5 s now"
+        assert node.wait("w1", WorkerPhase.READY).pid != pid
+        assert not is_alive(pid)
+
+
+def test_f28_a_worker_that_goes_on_in_time_is_kept(tmp_path: Path) -> None:
+    with NodeUnderTest(tmp_path, suspended_s=30, probe_timeout_s=60) as node:
+        node.want(worker("w1"))
+        pid = node.wait("w1", WorkerPhase.READY).pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        wait_for(lambda: node.report("w1").reason)  # type: ignore[union-attr]
+        os.kill(pid, signal.SIGCONT)
+        wait_for(lambda: not node.report("w1").reason)  # type: ignore[union-attr]
+        assert node.wait("w1", WorkerPhase.READY).pid == pid
+
+
+def test_f28_a_suspended_worker_that_is_no_longer_wanted_is_ended_too(tmp_path: Path) -> None:
+    with NodeUnderTest(tmp_path, suspended_s=30, stop_deadline_s=0.3) as node:
+        node.want(worker("w1"))
+        pid = node.wait("w1", WorkerPhase.READY).pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        node.want()
+        wait_for(lambda: node.report("w1") is None)
+        assert not is_alive(pid)
 
 
 def test_closing_stops_every_worker_and_reports_them_stopped(tmp_path: Path) -> None:
@@ -306,33 +357,40 @@ def test_the_worker_sees_only_the_allowed_environment(tmp_path: Path, monkeypatc
     assert "password" not in "".join(seen.values())
 
 
-def test_f13_fifty_starts_and_stops_leave_no_process_and_no_zombie(tmp_path: Path) -> None:
-    with NodeUnderTest(tmp_path, engines=_sleepers(), tick_s=0.01) as node:
+def test_f13_fifty_starts_and_stops_leave_no_process_no_zombie_and_no_port(tmp_path: Path) -> None:
+    before = set(psutil.Process().children(recursive=True))
+    ports: set[int] = set()
+    with NodeUnderTest(tmp_path, engines=_listeners(), tick_s=0.01) as node:
         for round_number in range(50):
             node.want(worker("w1", incarnation=f"w1-{round_number}"))
-            wait_for(lambda: (report := node.report("w1")) and report.pid)
+            report = wait_for(lambda: (report := node.report("w1")) and report.http and report)
+            ports.add(report.http.port)
             node.want()
             wait_for(lambda: node.report("w1") is None)
         assert processes_of(node.state.root) == []
-        children = [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE]
-        assert children == []
+        assert set(psutil.Process().children(recursive=True)) <= before, "neither a process nor a zombie"
         assert list((node.state.root / "workers").glob("*/record.json")) == []
+    listening = {c.laddr.port for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN}
+    assert ports
+    assert not ports & listening
 
 
 def test_f40_workers_started_together_have_ports_of_their_own_and_the_report_names_the_real_ones(
     tmp_path: Path,
 ) -> None:
     names = [f"w{number}" for number in range(8)]
-    with NodeUnderTest(tmp_path) as node:
+    with NodeUnderTest(tmp_path) as node, _foreign_listeners(200) as foreign:
         node.want(*(worker(name) for name in names))
         first = {name: node.wait(name, WorkerPhase.READY, within_s=60) for name in names}
         for report in first.values():
-            os.kill(report.pid or 0, 9)
+            os.kill(report.pid or 0, signal.SIGKILL)
         again = {
             name: wait_for(lambda name=name: _ready_anew(node.report(name), first[name]), within_s=60) for name in names
         }
-        ports = [report.http.port for report in again.values()]
-        assert len(set(ports)) == 8
+        ports = {report.http.port for report in again.values()}
+        assert len(ports) == 8
+        assert not ports & foreign
+        assert all(report.attempts == 2 for report in again.values()), "one start and one kill: no collision counted"
         for report in again.values():
             listening = {
                 connection.laddr.port
@@ -340,6 +398,15 @@ def test_f40_workers_started_together_have_ports_of_their_own_and_the_report_nam
                 if connection.status == psutil.CONN_LISTEN
             }
             assert listening == {report.http.port}
+        assert node.supervisor.ready().keys() == set(names)
+        assert {address.port for address in node.supervisor.ready().values()} == ports
+
+
+@contextlib.contextmanager
+def _foreign_listeners(count: int) -> Iterator[set[int]]:
+    """Somebody else's listeners where the kernel picks free ports from."""
+    with contextlib.ExitStack() as stack:
+        yield {stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in range(count)}
 
 
 def _ready_anew(report: WorkerReport | None, before: WorkerReport) -> WorkerReport | None:
@@ -355,5 +422,24 @@ def test_one_workers_broken_files_do_not_stop_the_others(tmp_path: Path) -> None
         assert "could not be started" in node.wait("bad", WorkerPhase.FAILED).reason
 
 
-def _sleepers() -> EngineRegistry:
-    return EngineRegistry({"native": Engine(lambda _: Command(argv=("sleep", "600")))})
+#: What a worker does at its start and nothing else: it binds a port and says which.
+_LISTENER = """
+import json, os, socket, sys
+spec, said = json.load(open(sys.argv[1])), sys.argv[2]
+port = socket.create_server(("127.0.0.1", 0))
+http = {"host": "127.0.0.1", "port": port.getsockname()[1]}
+mine = {"worker_id": spec["worker_id"], "incarnation": spec["incarnation"], "pid": os.getpid()}
+with open(said + ".new", "w") as file:
+    json.dump({**mine, "http": http, "transfer": None}, file)
+os.rename(said + ".new", said)
+port.accept()
+os.read(os.pipe()[0], 1)
+"""
+
+
+def _listeners() -> EngineRegistry:
+    def command(request: LaunchRequest) -> Command:
+        program = (sys.executable, "-S", "-E", "-c", _LISTENER)
+        return Command(argv=(*program, str(request.spec_file), str(request.announce_file)))
+
+    return EngineRegistry({"native": Engine(command)})
