@@ -1,43 +1,63 @@
-"""REST: nodes, and how a machine joins."""
+"""REST: nodes, their devices, and the network between them. How machines join is in `join_apis`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from uuid import UUID
 
 import msgspec
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.core import principal
 from controlplane.core.api import answer, body
-from controlplane.core.clock import iso
-from controlplane.core.errors import Unauthenticated
 from controlplane.core.listing import Filter, Listing, Page
 from controlplane.core.schema import documented
 from controlplane.core.view import ControlView
-from controlplane.fleet import joining, selectors
-from controlplane.fleet.models import Node
-from controlplane.fleet.presenters import node_view
-from inference.contracts.console import NodeView
-from inference.contracts.reports import NodeHello, NodeWelcome
+from controlplane.fleet import desired, selectors, workflows
+from controlplane.fleet.presenters import device_view, link_view, node_views
+from controlplane.operations.asking import on_conflict
+from controlplane.operations.models import Operation
+from controlplane.operations.presenters import operation_view
+from inference.contracts.console import DeviceView, LinkView, NodeView, OperationView
 from inference.contracts.states import NodeDesired, NodePhase
 
-_JOIN_SCHEME = "Join "
+
+class NodeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """labels: all that the node shall have ("rack=r7", "fast"), for placement."""
+
+    labels: tuple[str, ...]
 
 
-class JoinTokenBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """note: what the token is for, in words. ttl_s: seconds it can be used."""
+class NodeReasonBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """reason: why, for people; shown with the node and its operation."""
 
-    note: str = ""
-    ttl_s: int = joining.DEFAULT_TTL_S
+    reason: str = ""
 
 
-class JoinTokenView(msgspec.Struct, frozen=True, kw_only=True):
-    """token: shown this once. command: the one line to run on the new node."""
+class NodeOperationAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    node: NodeView
+    operation: OperationView
 
-    token: str
-    expires_at: str
-    command: str
+
+class DeviceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is not given stays. maintenance: no worker is placed here; one that runs stays. reserved_for: name of the
+    only deployment that may have it; empty: all."""
+
+    labels: tuple[str, ...] | None = None
+    maintenance: bool | None = None
+    maintenance_note: str | None = None
+    reserved_for: str | None = None
+
+
+class MeasureBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """nodes: ids of the nodes between which the network is to be measured, both ways."""
+
+    nodes: tuple[UUID, ...]
+    reason: str = ""
+
+
+class MeasureAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    operation: OperationView
 
 
 class NodeListApi(ControlView):
@@ -46,20 +66,17 @@ class NodeListApi(ControlView):
         order="name",
         filters={
             "name": Filter("name"),
+            "name_contains": Filter("name__icontains"),
             "phase": Filter("phase", NodePhase),
             "desired": Filter("desired", NodeDesired),
+            "label": Filter("labels__has_label", description="Nodes that have exactly this label."),
         },
     )
 
     @documented("List nodes", answers={200: Page[NodeView]})
     def get(self, request: Request) -> Response:
-        """Every node with its devices and who holds them."""
-        return self.page(selectors.node_list(), _views)
-
-
-def _views(nodes: Sequence[Node]) -> list[NodeView]:
-    holders = selectors.device_holders(nodes)
-    return [node_view(node, holders) for node in nodes]
+        """Every node with its devices and who holds them. Retired ones stay, for the record."""
+        return self.page(selectors.node_list(), node_views)
 
 
 class NodeApi(ControlView):
@@ -69,41 +86,112 @@ class NodeApi(ControlView):
 
     @documented("Show one node", answers={200: NodeView}, refusals=[404])
     def get(self, request: Request, node_id: UUID) -> Response:
-        node = selectors.node_get(node_id)
-        return answer(node_view(node, selectors.device_holders([node])))
+        return answer(_node(node_id))
+
+    @documented("Label a node", body=NodeBody, answers={200: NodeView}, refusals=[404])
+    def patch(self, request: Request, node_id: UUID) -> Response:
+        """The labels replace those that it has. Workers that run stay where they are."""
+        desired.node_label(node_id, body(request, NodeBody).labels)
+        return answer(_node(node_id))
 
 
-class JoinTokenListApi(ControlView):
-    @documented("Create a join token", body=JoinTokenBody, answers={201: JoinTokenView})
-    def post(self, request: Request) -> Response:
-        """The token lets one machine join, once. The answer is the only place where it is ever shown."""
-        wanted = body(request, JoinTokenBody)
-        issued = joining.join_token_create(created_by=request.user.get_username(), note=wanted.note, ttl_s=wanted.ttl_s)
-        view = JoinTokenView(token=issued.raw, expires_at=iso(issued.row.expires_at), command=issued.command)
-        return answer(view, 201)
-
-
-class NodeJoinApi(ControlView):
-    """Called by agents, which have no login: the join token stands for it."""
-
-    authentication_classes = []
-    public = True
-
-    @documented("Join as a node", body=NodeHello, answers={200: NodeWelcome}, refusals=[401], public=True)
-    def post(self, request: Request) -> Response:
-        """For agents: header `Authorization: Join <token>`."""
-        token = _join_token(request)
-        joining.join_token_check(token)
-        welcome = joining.node_join(
-            token=token, hello=body(request, NodeHello), remote_address=request.META.get("REMOTE_ADDR", "")
+class NodeCordonApi(ControlView):
+    @documented(
+        "Cordon a node",
+        body=NodeReasonBody,
+        answers={200: NodeOperationAnswer},
+        refusals=[404, 409],
+        queueable=True,
+    )
+    def post(self, request: Request, node_id: UUID) -> Response:
+        """It is given nothing new; what it runs stays. Ends a drain that runs, with its workers where they are."""
+        operation = workflows.node_cordon(
+            node_id,
+            by=principal.current().name,
+            reason=body(request, NodeReasonBody).reason,
+            on_conflict=on_conflict(request),
         )
-        return answer(welcome)
+        return node_operation_answer(node_id, operation)
 
 
-def _join_token(request: Request) -> str:
-    header = request.headers.get("Authorization", "")
-    if not header.startswith(_JOIN_SCHEME):
-        raise Unauthenticated(
-            "A node joins with the header 'Authorization: Join <token>'; it is missing.", code="join_token_missing"
+class NodeUncordonApi(ControlView):
+    @documented(
+        "Uncordon a node",
+        body=NodeReasonBody,
+        answers={200: NodeOperationAnswer},
+        refusals=[404, 409],
+        queueable=True,
+    )
+    def post(self, request: Request, node_id: UUID) -> Response:
+        """It may be given workers again. Ends a drain that runs."""
+        operation = workflows.node_uncordon(
+            node_id,
+            by=principal.current().name,
+            reason=body(request, NodeReasonBody).reason,
+            on_conflict=on_conflict(request),
         )
-    return header.removeprefix(_JOIN_SCHEME).strip()
+        return node_operation_answer(node_id, operation)
+
+
+class DeviceApi(ControlView):
+    @documented("Show one device", answers={200: DeviceView}, refusals=[404])
+    def get(self, request: Request, device_id: int) -> Response:
+        return answer(device_view(selectors.device_get(device_id)))
+
+    def version(self, view: DeviceView) -> object:
+        """What people change of a device; what its node reports changes by itself."""
+        return [view.device_id, view.labels, view.maintenance, view.maintenance_note, view.reserved_for]
+
+    @documented("Change a device", body=DeviceBody, answers={200: DeviceView}, refusals=[404])
+    def patch(self, request: Request, device_id: int) -> Response:
+        """Its labels, whether it is in maintenance, and which deployment it is reserved for."""
+        wanted = body(request, DeviceBody)
+        device = desired.device_change(
+            device_id,
+            labels=wanted.labels,
+            maintenance=wanted.maintenance,
+            maintenance_note=wanted.maintenance_note,
+            reserved_for=wanted.reserved_for,
+        )
+        return answer(device_view(device))
+
+    @documented("Forget a device", answers={204: None}, refusals=[404, 409])
+    def delete(self, request: Request, device_id: int) -> Response:
+        """Only one that its node does not report any more, and that no worker holds."""
+        desired.device_forget(device_id)
+        return Response(status=204)
+
+
+class LinkListApi(ControlView):
+    listing = Listing(
+        orders={"source": "source__name"},
+        order="source",
+        filters={"source": Filter("source__name"), "target": Filter("target__name")},
+    )
+
+    @documented("List links", answers={200: Page[LinkView]})
+    def get(self, request: Request) -> Response:
+        """The network from each node to each other one, as far as it was measured."""
+        return self.page(selectors.link_list(), lambda links: [link_view(link) for link in links])
+
+
+class LinkMeasureApi(ControlView):
+    @documented(
+        "Measure the network", body=MeasureBody, answers={202: MeasureAnswer}, refusals=[404, 409], queueable=True
+    )
+    def post(self, request: Request) -> Response:
+        """With the real transfer code, a few pairs at a time. The operation tells how it goes."""
+        wanted = body(request, MeasureBody)
+        operation = workflows.network_measure(
+            wanted.nodes, by=principal.current().name, reason=wanted.reason, on_conflict=on_conflict(request)
+        )
+        return answer(MeasureAnswer(operation=operation_view(operation)), 202)
+
+
+def node_operation_answer(node_id: UUID, operation: Operation, code: int = 200) -> Response:
+    """Also for the endpoints of the app above, which drains and retires."""
+    return answer(NodeOperationAnswer(node=_node(node_id), operation=operation_view(operation)), code)
+
+
+def _node(node_id: UUID) -> NodeView:
+    return node_views([selectors.node_get(node_id)])[0]

@@ -1,33 +1,53 @@
-"""Writing what devices a node has, as it reports them."""
+"""Writing what devices nodes have, as they report them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from controlplane.fleet.models import Device, Node
 from inference.contracts.reports import DeviceReport
 
-#: What is only known while the device is reported.
-_MEASURED = ("memory_used", "utilization", "temperature_c", "power_w")
+#: What changes all the time and is only known while the device is reported. It is written and shown now and then.
+MEASURED = frozenset(
+    {
+        *("memory_used", "utilization", "sm_use", "memory_bandwidth_use", "temperature_c", "power_w"),
+        *("pcie_gen", "pcie_width"),  # a link that has nothing to do slows down
+    }
+)
 
-_WRITTEN = ["kind", "index", "name", "cores", "memory_total", *_MEASURED, "missing"]
+#: What the agent says of a device for other reasons than these rows.
+_NOT_KEPT = frozenset({"device_id"})
 
 
-def devices_record(node: Node, reports: Sequence[DeviceReport]) -> None:
-    """Make the node's device rows say what `reports` says.
+def devices_record(reports: Mapping[Node, Sequence[DeviceReport]]) -> None:
+    """Make the device rows of these nodes say what their reports say.
 
-    A device that is not reported any more is marked missing and what was measured of it becomes unknown; its row
-    stays, since a worker may hold it and since it may come back.
+    A device that is not reported any more is marked missing and what was measured of it becomes unknown; its row stays,
+    since a worker may hold it and since it may come back.
     """
-    seen = {report.device_id: report for report in reports}
+    rows = {
+        (node.pk, report.device_id): _device(node, report) for node, devices in reports.items() for report in devices
+    }
     Device.objects.bulk_create(
-        [_device(node, report) for report in seen.values()],
+        rows.values(),
         update_conflicts=True,
         unique_fields=["node", "device_id"],
-        update_fields=_WRITTEN,
+        update_fields=_written(),
     )
-    gone = Device.objects.filter(node=node, missing=False).exclude(device_id__in=seen)
-    gone.update(missing=True, **dict.fromkeys(_MEASURED))
+    missing = [
+        pk
+        for pk, node_id, device_id in Device.objects.filter(node__in=reports, missing=False).values_list(
+            "pk", "node_id", "device_id"
+        )
+        if (node_id, device_id) not in rows
+    ]
+    if missing:
+        Device.objects.filter(pk__in=missing).update(missing=True, **dict.fromkeys(MEASURED))
+
+
+def _written() -> list[str]:
+    """Columns of a device that reports decide."""
+    return [*sorted(frozenset(DeviceReport.__struct_fields__) - _NOT_KEPT), "missing"]
 
 
 def _device(node: Node, report: DeviceReport) -> Device:
@@ -38,10 +58,21 @@ def _device(node: Node, report: DeviceReport) -> Device:
         index=report.index,
         name=report.name[:200],
         cores=",".join(str(core) for core in report.cores),
+        parent=(report.parent or "")[:100],
+        pci=(report.pci or "")[:64],
+        nvlink_peers=list(report.nvlink_peers),
+        fault=report.fault,
+        ecc_uncorrected=report.ecc_uncorrected,
+        xid=report.xid,
         memory_total=report.memory_total,
         memory_used=report.memory_used,
+        memory_bandwidth_use=report.memory_bandwidth_use,
         utilization=report.utilization,
+        sm_use=report.sm_use,
         temperature_c=report.temperature_c,
         power_w=report.power_w,
+        power_limit_w=report.power_limit_w,
+        pcie_gen=report.pcie_gen,
+        pcie_width=report.pcie_width,
         missing=False,
     )

@@ -8,16 +8,20 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
+from uuid import UUID
 
 import structlog
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
+from controlplane.audit.services import record
 from controlplane.core import clock
 from controlplane.core.errors import Conflict, Invalid, Unauthenticated
+from controlplane.fleet.announce import node_announce
+from controlplane.fleet.broker import Access, node_access, node_url
+from controlplane.fleet.credentials import hello_check, node_key
 from controlplane.fleet.inventory import devices_record
 from controlplane.fleet.models import JoinToken, Node
-from controlplane.fleet.services import node_announce
 from inference.contracts.reports import NodeHello, NodeWelcome
 
 log = structlog.get_logger()
@@ -44,6 +48,7 @@ class IssuedToken:
         return f"TANDEM_JOIN_TOKEN={self.raw} {run}"
 
 
+@transaction.atomic
 def join_token_create(*, created_by: str, note: str = "", ttl_s: int = DEFAULT_TTL_S) -> IssuedToken:
     """Make a token with which one machine may join within `ttl_s` seconds.
 
@@ -58,6 +63,13 @@ def join_token_create(*, created_by: str, note: str = "", ttl_s: int = DEFAULT_T
     now = clock.now()
     row = JoinToken.objects.create(
         digest=_digest(raw), note=note, created_by=created_by, created_at=now, expires_at=now + timedelta(seconds=ttl_s)
+    )
+    record(
+        action="join_token.create",
+        target_kind="join_token",
+        target_id=row.pk,
+        target_name=note or str(row.pk),
+        after={"expires_at": clock.iso(row.expires_at)},
     )
     log.info("join token created", token=row.pk, created_by=created_by, ttl_s=ttl_s)
     return IssuedToken(row=row, raw=raw)
@@ -74,7 +86,7 @@ def join_token_check(raw: str) -> None:
 
 @transaction.atomic
 def node_join(*, token: str, hello: NodeHello, remote_address: str) -> NodeWelcome:
-    """Use `token` up and enter the machine as a node.
+    """Use `token` up and enter the machine as a node. A machine that was a node before becomes a new one.
 
     A hello that is refused leaves the token unused. remote_address: where the hello came from, for an agent that does
     not know its own address.
@@ -82,6 +94,7 @@ def node_join(*, token: str, hello: NodeHello, remote_address: str) -> NodeWelco
     Raises:
         Unauthenticated: unknown, used or expired token.
         Invalid: the hello can't be right.
+        Conflict: nodes must have Redis credentials of their own, and the server gives none.
     """
     now = clock.now()
     # Of two machines with one token, the database lets exactly one through.
@@ -91,15 +104,71 @@ def node_join(*, token: str, hello: NodeHello, remote_address: str) -> NodeWelco
     _check(hello)
     node = _node_create(hello, remote_address, now)
     JoinToken.objects.filter(digest=_digest(token)).update(node=node)
-    devices_record(node, hello.devices)
-    node_announce(node.pk)
+    welcome = _admit(node, hello)
+    by = JoinToken.objects.get(digest=_digest(token)).created_by
+    record(
+        action="node.join",
+        target_kind="node",
+        target_id=node.pk,
+        target_name=node.name,
+        after={"address": node.address, "devices": len(hello.devices), "join_token_by": by},
+    )
     log.info("node joined", node=node.name, address=node.address, devices=len(hello.devices))
+    return welcome
+
+
+@transaction.atomic
+def node_hello(*, body: bytes, authorization: str | None, hello: NodeHello) -> NodeWelcome:
+    """Answer the hello of a node that has joined: what it needs to know may have changed since.
+
+    body: the hello exactly as it was sent, which `authorization` proves (`credentials.hello_check`). An agent of an
+    earlier release, once upgraded, gets its own key and Redis credentials here.
+
+    Raises:
+        Unauthenticated: it names no node of ours, proves nothing, or was retired.
+        Invalid: the hello can't be right.
+        Conflict: nodes must have Redis credentials of their own, and the server gives none.
+    """
+    node = _said_to_be(hello.node_id)
+    # By its own key: only then is it sure that the node has it, since an answer may be lost.
+    node.secured = hello_check(node, authorization, body)
+    _check(hello)
+    node.agent_version = hello.agent_version[:50]
+    node.cpu_cores, node.memory_total = hello.cpu_cores, hello.memory_total
+    welcome = _admit(node, hello)
+    log.info("node says hello", node=node.name, version=node.agent_version, by_own_key=node.secured)
+    return welcome
+
+
+def _said_to_be(node_id: str) -> Node:
+    try:
+        node = Node.objects.select_for_update().filter(pk=UUID(node_id)).first()
+    except ValueError:
+        node = None
+    if node is None:
+        raise Unauthenticated(
+            f"There is no node {node_id[:40]!r} here. A machine becomes one with a join token.", code="node_unknown"
+        )
+    return node
+
+
+def _admit(node: Node, hello: NodeHello) -> NodeWelcome:
+    """Write what the hello says, and give the node its key and its Redis credentials."""
+    node.driver = hello.driver[:100]
+    node.interfaces, node.engines = list(hello.interfaces), dict(hello.engines)
+    # Where Redis is away the sweep makes the user later.
+    node.scoped = node_access(node) != Access.SHARED
+    node.observed_digest = ""  # the next report is compared with nothing
+    node.save()
+    devices_record({node: hello.devices})
+    node_announce(node.pk)
     return NodeWelcome(
         node_id=str(node.pk),
         name=node.name,
-        redis_url=settings.NODE_REDIS_URL,
+        redis_url=node_url(node),
         cluster_secret=settings.CLUSTER_SECRET,
         report_interval_s=settings.NODE_REPORT_INTERVAL_S,
+        node_key=node_key(node.pk),
     )
 
 
@@ -138,6 +207,7 @@ def _node_create(hello: NodeHello, remote_address: str, now: datetime) -> Node:
         cpu_cores=hello.cpu_cores,
         memory_total=hello.memory_total,
         joined_at=now,
+        secured=True,
     )
     for _ in range(_NAME_ATTEMPTS):
         node.name = _free_name(hello.name or node.hostname)

@@ -9,8 +9,6 @@ from django.db import models
 
 from inference.contracts.states import DeviceKind, FetchState, NodeDesired, NodePhase
 
-LABEL_MAX = 100
-
 
 class Node(models.Model):
     """A machine with an agent.
@@ -22,7 +20,7 @@ class Node(models.Model):
     clock_offset_s: its clock minus ours when its last report arrived; shown only.
     observed_digest: of the last report without what is merely measured, so that an unchanged one costs next to nothing.
     measured_at: when what is measured of its devices was last written.
-    secured: it has its node key, so its messages are taken with the right code only. scoped: whether its broker
+    secured: it has used its node key, so its messages are taken with the right code only. scoped: whether its broker
     credentials reach its own queue only; None: they were handed out by an earlier release.
     """
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
+from controlplane.core import clock
 from controlplane.core.errors import NotFound
-from controlplane.fleet.models import Device, Node
+from controlplane.fleet.models import Device, JoinToken, Link, Node
 
 
 def node_list() -> QuerySet[Node]:
-    """By name, with their devices."""
-    return Node.objects.prefetch_related("devices")
+    """By name, with their devices and the number of their workers (rows that the pools app hangs on them)."""
+    return Node.objects.prefetch_related("devices").annotate(worker_count=Count("workers"))
 
 
 def node_get(node_id: UUID) -> Node:
@@ -36,3 +37,24 @@ def device_holders(nodes: Iterable[Node] | None = None) -> dict[int, str]:
     if nodes is not None:
         held = held.filter(node__in=list(nodes))
     return {pk: str(worker_id) for pk, worker_id in held.values_list("pk", "allocation__worker_id")}
+
+
+def join_tokens_open() -> QuerySet[JoinToken]:
+    """Tokens that can still be used, the newest first."""
+    return JoinToken.objects.filter(used_at__isnull=True, expires_at__gt=clock.now())
+
+
+def link_list() -> QuerySet[Link]:
+    """By the names of both ends."""
+    return Link.objects.select_related("source", "target")
+
+
+def device_get(device_id: int) -> Device:
+    """
+    Raises:
+        NotFound: no device has this id.
+    """
+    device = Device.objects.select_related("node").filter(pk=device_id).first()
+    if device is None:
+        raise NotFound("device", str(device_id))
+    return device

@@ -1,0 +1,46 @@
+"""Which nodes are lost: READY ones that were silent for too long, by arrival times alone."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+
+from controlplane.fleet import silence
+from controlplane.fleet.announce import nodes_announce
+from controlplane.fleet.models import Node, Watch
+from inference.contracts.states import NodeDesired, NodePhase
+
+log = structlog.get_logger()
+
+
+@transaction.atomic
+def nodes_mark_lost(*, now: datetime) -> list[Node]:
+    """The sweep's look at silence: READY nodes that were not heard for NODE_LOST_AFTER_S become LOST; which ones.
+
+    Nobody is marked before this has been watching for that long without a pause (`silence.watching_since`).
+    """
+    limit = timedelta(seconds=settings.NODE_LOST_AFTER_S)
+    since = _keep_watch(now, limit)
+    lost = []
+    for node in Node.objects.select_for_update().filter(phase=NodePhase.READY).exclude(desired=NodeDesired.RETIRED):
+        last_heard = node.last_report_at or node.joined_at
+        if silence.is_silent(last_heard=last_heard, since=since, now=now, limit=limit):
+            node.phase = NodePhase.LOST
+            log.warning("node lost", node=node.name, silent_s=(now - last_heard).total_seconds())
+            lost.append(node)
+    Node.objects.filter(pk__in=[node.pk for node in lost]).update(phase=NodePhase.LOST)
+    nodes_announce([node.pk for node in lost])
+    return lost
+
+
+def _keep_watch(now: datetime, limit: timedelta) -> datetime:
+    """Note that a sweep ran; since when the nodes have been watched."""
+    Watch.objects.get_or_create(pk=1, defaults={"since": now, "swept_at": now})
+    watch = Watch.objects.select_for_update().get(pk=1)
+    watch.since = silence.watching_since(since=watch.since, swept_at=watch.swept_at, now=now, limit=limit)
+    watch.swept_at = now
+    watch.save()
+    return watch.since
