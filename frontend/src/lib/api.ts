@@ -107,7 +107,7 @@ export function parseRefusal(text: string): Refusal | null {
   if (typeof parsed.detail === "string") return refusal(parsed.detail, parsed.code, parsed.field, parsed.current);
   if (!isRecord(parsed.error) || typeof parsed.error.message !== "string") return null;
   const { message, code, type, param } = parsed.error;
-  return refusal(message as string, code ?? type, param, null);
+  return refusal(message, code ?? type, param, null);
 }
 
 function refusal(message: string, code: unknown, field: unknown, current: unknown): Refusal {

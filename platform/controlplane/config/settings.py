@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-
 from controlplane.config import env, logs
 from controlplane.config.database import database_from_url
 
@@ -146,15 +143,6 @@ API_READS_PER_MINUTE = int(env.number("TANDEM_API_READS_PER_MINUTE", 3000))
 API_WRITES_PER_MINUTE = int(env.number("TANDEM_API_WRITES_PER_MINUTE", 300))
 #: Of any request: far more than one of the management API, or a chat in the playground, needs.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20
-CACHES = {
-    "default": {
-        "BACKEND": "django.core.cache.backends.redis.RedisCache",
-        "LOCATION": REDIS_URL,
-        "KEY_PREFIX": "tandem:cache",
-        # Only rate limits are kept here: an answer must not wait for them.
-        "OPTIONS": {"socket_timeout": 0.5, "socket_connect_timeout": 0.5, "retry": Retry(NoBackoff(), 1)},
-    }
-}
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [

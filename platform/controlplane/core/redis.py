@@ -22,6 +22,13 @@ def sync_client() -> redis.Redis:
     return redis.Redis.from_url(settings.REDIS_URL, retry=Retry(NoBackoff(), 1), **_OPTIONS)
 
 
+@cache
+def quick_client() -> redis.Redis:
+    """One pooled client per process, for what is better left out than waited for."""
+    quick = {"socket_timeout": 0.3, "socket_connect_timeout": 0.3}
+    return redis.Redis.from_url(settings.REDIS_URL, retry=Retry(NoBackoff(), 1), **{**_OPTIONS, **quick})
+
+
 def async_client(*, block_s: float = 0.0) -> redis.asyncio.Redis:
     """A client for one event loop, on one connection; `block_s`: longest blocking read it will do. The caller closes
     it. It never reconnects in silence: whoever follows a stream has to know that something may have been missed."""

@@ -1,7 +1,8 @@
 """How often one caller may ask: so many reads and writes a minute, counted across processes.
 
-Counts live in Redis, through Django's cache. While Redis is away each process counts for itself: a limit that is looser
-for a while is better than a management API that fails when it is needed most.
+Counts live in Redis. While it is away each process counts for itself: a limit that is looser for a while is better than
+a management API that fails when it is needed most. (Not in Django's cache: under ASGI that is a new connection for each
+request.)
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ import time
 import redis
 import structlog
 from django.conf import settings
-from django.core.cache import cache
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
 from controlplane.core.errors import TooMany
 from controlplane.core.principal import Principal, PrincipalKind
+from controlplane.core.redis import quick_client
 
 log = structlog.get_logger()
 
 WINDOW_S = 60
+_KEY_PREFIX = "tandem:rate:"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 #: How long an absent Redis is not asked again: each try may cost a connection timeout.
@@ -42,11 +44,19 @@ class Counter:
         """How often `name` was counted in `window`, this time included."""
         if time.monotonic() >= self._ask_again_at:
             try:
-                key = f"rate:{window}:{name}"
-                return 1 if cache.add(key, 1, timeout=2 * WINDOW_S) else int(cache.incr(key))
-            except (redis.RedisError, ValueError, OSError) as error:
+                return self._count_together(f"{_KEY_PREFIX}{window}:{name}")
+            except redis.RedisError as error:
                 self._ask_again_at = time.monotonic() + _PAUSE_S
                 log.warning("rate limits count per process: Redis does not answer", error=str(error))
+        return self._count_alone(name, window)
+
+    def _count_together(self, key: str) -> int:
+        with quick_client().pipeline(transaction=False) as both:
+            both.incr(key)
+            both.expire(key, 2 * WINDOW_S)
+            return int(both.execute()[0])
+
+    def _count_alone(self, name: str, window: int) -> int:
         with self._lock:
             if window != self._window:
                 self._window, self._own = window, {}

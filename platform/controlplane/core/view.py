@@ -129,9 +129,7 @@ class ControlView(APIView):
         deployment = self.deployment(request, **self.kwargs) if by.grants or by.only is not None else None
         if not by.may(needed, deployment):
             where = "" if deployment is None else f" for {deployment}"
-            raise Forbidden(
-                f"This needs the role {needed}{where}, which {by.name} does not have.", code="forbidden"
-            )
+            raise Forbidden(f"This needs the role {needed}{where}, which {by.name} does not have.", code="forbidden")
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
