@@ -11,6 +11,7 @@ import hashlib
 import logging
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 from uuid import UUID
 
@@ -83,7 +84,7 @@ def credentials_ensure() -> None:
     wanted = {pk for pk, _ in scoped} - retired
     try:
         rules = _rules_digest().encode()
-        known = {name.decode() for name in sync_client().execute_command("ACL", "USERS")}
+        known = {name.decode() for name in _redis().execute_command("ACL", "USERS")}
         current = sync_client().get(_RULES_KEY) == rules
         missing = [pk for pk in wanted if not current or user_name(pk) not in known]
         if missing and _written(missing) == Access.SCOPED:
@@ -104,7 +105,7 @@ def credentials_void(node_id: UUID) -> None:
 
 def _written(node_ids: Iterable[UUID]) -> Access:
     try:
-        pipeline = sync_client().pipeline(transaction=False)
+        pipeline = _redis().pipeline(transaction=False)
         for node_id in node_ids:
             pipeline.execute_command("ACL", "SETUSER", user_name(node_id), *_rules(node_id))
         pipeline.execute()
@@ -119,7 +120,12 @@ def _written(node_ids: Iterable[UUID]) -> Access:
 
 def _delete(users: Iterable[str]) -> None:
     if users := sorted(users):
-        sync_client().execute_command("ACL", "DELUSER", *users)
+        _redis().execute_command("ACL", "DELUSER", *users)
+
+
+def _redis() -> Any:
+    """Its methods for ACL carry no types."""
+    return sync_client()
 
 
 def _rules(node_id: UUID) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ def labels_checked(labels: Sequence[str]) -> list[str]:
 
 
 @JSONField.register_lookup
-class HasLabel(Lookup):  # type: ignore[type-arg]  # it is generic for type checkers only
+class HasLabel(Lookup):
     """`labels__has_label="rack=r7"`: the list of texts holds exactly this one. Labels have no quotes to be escaped."""
 
     lookup_name = "has_label"

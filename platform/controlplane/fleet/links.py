@@ -19,6 +19,7 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
+from msgspec.structs import replace
 
 from controlplane.core import clock
 from controlplane.fleet.hooks import specs_renew
@@ -44,10 +45,10 @@ def links_wanted(node_ids: Collection[UUID]) -> dict[UUID, tuple[LinkSpec, ...]]
     wanted: dict[UUID, list[LinkSpec]] = defaultdict(list)
     concerned = Q(source__in=node_ids) | Q(target__in=node_ids)
     for row in LinkMeasurement.objects.filter(concerned, started_at__isnull=False):
-        common = {"measurement_id": str(row.pk), "deadline_s": settings.LINK_DEADLINE_S}
-        wanted[row.target_id].append(LinkSpec(listen=True, **common))
+        receiver = LinkSpec(measurement_id=str(row.pk), listen=True, deadline_s=settings.LINK_DEADLINE_S)
+        wanted[row.target_id].append(receiver)
         if row.peer_port is not None:
-            sender = LinkSpec(listen=False, peer_host=row.peer_host, peer_port=row.peer_port, **common)
+            sender = replace(receiver, listen=False, peer_host=row.peer_host, peer_port=row.peer_port)
             wanted[row.source_id].append(sender)
     return {node_id: tuple(wanted[node_id]) for node_id in node_ids if node_id in wanted}
 
