@@ -8,6 +8,7 @@ import structlog
 from django.db import transaction
 
 from controlplane.access.sweep import access_sweep
+from controlplane.core import idempotency
 from controlplane.fleet.models import Node
 from controlplane.fleet.services import nodes_mark_lost
 from controlplane.operations.services import operations_sweep
@@ -35,6 +36,7 @@ def sweep(*, now: datetime) -> None:
     node_specs_resend()
     routing_table_refresh()
     access_sweep(now=now)
+    idempotency.forget_old(now=now)
 
 
 @transaction.atomic
