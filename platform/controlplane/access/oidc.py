@@ -44,7 +44,7 @@ def _found_or_made(person: Person) -> User:
     role = role_from(person.groups)
     identity = (
         OidcIdentity.objects.select_related("user")
-        .select_for_update()
+        .select_for_update(of=("self",))  # not the user: admins are locked before anybody else
         .filter(issuer=person.issuer, subject=person.subject)
         .first()
     )

@@ -84,10 +84,11 @@ def user_change(
         NotFound: nobody has this name.
         Conflict: nobody would be left who may manage people.
     """
+    admins = _admins_locked()
     user = _locked(username)
     before = _audited(user)
     if active is False or (role is not None and role is not UserRole.ADMIN):
-        _require_another_admin(user)
+        _require_another_admin(user, admins)
     if role is not None:
         _give_role(user, role)
     if grants is not None:
@@ -109,8 +110,9 @@ def user_delete(*, username: str) -> None:
     Raises:
         NotFound, Conflict: see `user_change`.
     """
+    admins = _admins_locked()
     user = _locked(username)
-    _require_another_admin(user)
+    _require_another_admin(user, admins)
     sessions_end(user)
     _record("user.delete", user, before=_audited(user))
     user.delete()
@@ -171,7 +173,7 @@ def role_set(user: User, role: UserRole) -> None:
         return
     before = _audited(user)
     if role is not UserRole.ADMIN:
-        _require_another_admin(user)
+        _require_another_admin(user, _admins_locked())
     _give_role(user, role)
     _record("user.change", user, before=before, after=_audited(user))
 
@@ -188,9 +190,13 @@ def _one(among: QuerySet[User], username: str) -> User:
     return user
 
 
-def _require_another_admin(user: User) -> None:
-    """All admins are locked, in one order: of two that would remove each other, one is refused."""
-    admins = list(User.objects.select_for_update().filter(**ADMINS).order_by("pk").values_list("pk", flat=True))
+def _admins_locked() -> list[int]:
+    """Keys of everybody who may manage people and log in. They are locked in one order and before anybody else: of two
+    that would remove each other, one waits and is refused."""
+    return list(User.objects.select_for_update().filter(**ADMINS).order_by("pk").values_list("pk", flat=True))
+
+
+def _require_another_admin(user: User, admins: list[int]) -> None:
     if admins == [user.pk]:
         raise Conflict(
             f"{user.get_username()} is the only admin; make somebody else one first.", code="last_admin", field="role"
