@@ -9,6 +9,7 @@ What came before an interruption is used by the next try.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import fcntl
 import os
 import shutil
@@ -16,7 +17,6 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from inference.agent.weights import hub, web
 from inference.agent.weights.failed import FetchFailed
 from inference.agent.weights.source import Source, source_of
 from inference.agent.weights.store import NotUsable, WeightsStore, size_of
@@ -42,10 +42,14 @@ def fetch(store: WeightsStore, path: str, revision: str, on_size: Callable[[int]
         on_size(size_bytes)
         _require_space(partial, on_disk_bytes)
 
-    match source_of(path):
+    match source_of(path):  # each with a library of its own, which takes a second to load
         case Source.HUB:
+            from inference.agent.weights import hub
+
             content = hub.fetch(path, revision, partial, plan)
         case Source.WEB:
+            from inference.agent.weights import web
+
             content = web.fetch(path, partial, plan)
         case _:
             raise FetchFailed(
@@ -94,6 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX)
             size = fetch(store, options.path, options.revision, lambda size: say(FetchState.FETCHING, size))
     except FetchFailed as error:
+        with contextlib.suppress(OSError):  # what has come is kept for the next try; an empty folder is not
+            store.partial(options.path, options.revision).rmdir()
         say(FetchState.FAILED, reason=str(error))
         return 1
     except OSError as error:
