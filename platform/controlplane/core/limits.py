@@ -39,6 +39,8 @@ class _Bounded:
         message = await self._receive()
         while message["type"] == "http.request" and not self._room:  # cut already: only the end is of interest
             message = await self._receive()
+        if message["type"] != "http.request":
+            return message
         body = message.get("body", b"")
         kept, self._room = body[: self._room], self._room - len(body[: self._room])
         return message if self._room else await self._cut(message, kept)
