@@ -73,6 +73,20 @@ async def test_a_large_body_is_not_read_to_its_end_before_it_is_refused() -> Non
 
 
 @pytest.mark.django_db(transaction=True)
+async def test_a_body_that_was_not_announced_is_read_like_any_other() -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b'{"username": "nobody",'
+        yield b'"password": "x"}'
+
+    with serving() as url:
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser:
+            csrf = (await (await browser.get(f"{url}/api/v1/session")).json())["csrf"]
+            headers = {"Content-Type": "application/json", "X-CSRFToken": csrf, "Referer": url}
+            async with browser.post(f"{url}/api/v1/session", data=chunks(), headers=headers) as answer:
+                assert (await answer.json())["code"] == "bad_credentials"
+
+
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("announced", [True, False], ids=["announced", "chunked"])
 async def test_the_real_server_answers_413_in_the_words_of_the_api(announced: bool) -> None:
     async def chunks() -> AsyncIterator[bytes]:
