@@ -197,7 +197,10 @@ class LinkMeasurement(models.Model):
 
 class Watch(models.Model):
     """One row: since when the sweep has been watching the nodes without a pause. A control plane that was away itself
-    can't tell a silent node from its own deafness, so the silence of every node counts from here at the earliest."""
+    can't tell a silent node from its own deafness, so the silence of every node counts from here at the earliest.
+
+    turn_at: when a sweep last began (`turns`)."""
 
     since = models.DateTimeField()
     swept_at = models.DateTimeField()
+    turn_at = models.DateTimeField(null=True)

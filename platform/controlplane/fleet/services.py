@@ -11,6 +11,7 @@ from controlplane.fleet.logs import log_fetch
 from controlplane.fleet.losing import nodes_mark_lost
 from controlplane.fleet.mailbox import Mailbox
 from controlplane.fleet.reports import Recorded, node_record_report, nodes_record_reports
+from controlplane.fleet.turns import sweep_take_turn
 from controlplane.fleet.weights import weights_wanted
 
 __all__ = [
@@ -31,5 +32,6 @@ __all__ = [
     "nodes_mark_lost",
     "nodes_record_reports",
     "report_read",
+    "sweep_take_turn",
     "weights_wanted",
 ]

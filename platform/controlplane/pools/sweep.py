@@ -10,7 +10,7 @@ from django.db import transaction
 from controlplane.access.sweep import access_sweep
 from controlplane.core import idempotency
 from controlplane.fleet.models import Node
-from controlplane.fleet.services import nodes_mark_lost
+from controlplane.fleet.services import credentials_ensure, links_advance, nodes_mark_lost, sweep_take_turn
 from controlplane.operations.services import operations_sweep
 from controlplane.pools.announce import deployments_announce
 from controlplane.pools.models import Deployment, Worker
@@ -24,6 +24,8 @@ log = structlog.get_logger()
 
 
 def sweep(*, now: datetime) -> None:
+    if not sweep_take_turn(now=now):
+        return
     nodes_mark_lost(now=now)
     workers_lose_sight(now=now)
     for deployment_id in Deployment.objects.values_list("pk", flat=True):
@@ -32,7 +34,9 @@ def sweep(*, now: datetime) -> None:
         except Exception:
             # One deployment's trouble must not keep the others from being looked after; the next sweep tries again.
             log.exception("deployment not reconciled", deployment=deployment_id)
+    links_advance(now=now)
     operations_sweep(now=now)
+    credentials_ensure()
     node_specs_resend()
     routing_table_refresh()
     access_sweep(now=now)

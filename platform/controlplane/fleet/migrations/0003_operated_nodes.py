@@ -165,6 +165,11 @@ class Migration(migrations.Migration):
             name='secured',
             field=models.BooleanField(default=False),
         ),
+        migrations.AddField(
+            model_name='watch',
+            name='turn_at',
+            field=models.DateTimeField(null=True),
+        ),
         migrations.CreateModel(
             name='Link',
             fields=[
