@@ -14,6 +14,7 @@ _OPEN = sorted(OPERATION_OPEN)
 class Operation(models.Model):
     """One operator intent: what was asked for, when, by whom, and how it went.
 
+    deployment: name of the one that it is about, for roles that are granted there; empty where it is about none.
     request: the typed request as JSON; enough to begin it later, or again. preview: `OperationPreview` as JSON; null
     when nobody worked one out. retry_of: the operation that this one tries again. cancelled_by: who took it back.
     started_at: null while queued, and for ever when it ended in the queue.
@@ -24,6 +25,7 @@ class Operation(models.Model):
     kind = models.CharField(max_length=16, choices=[(kind, kind) for kind in OperationKind])
     state = models.CharField(max_length=16, choices=[(state, state) for state in OperationState])
     title = models.CharField(max_length=200)
+    deployment = models.CharField(max_length=100, blank=True)
     requested_by = models.CharField(max_length=150)
     reason = models.TextField(blank=True)
     before = models.TextField(blank=True)
@@ -42,7 +44,11 @@ class Operation(models.Model):
 
     class Meta:
         ordering = ["-requested_at", "-id"]
-        indexes = [models.Index(fields=["-requested_at", "-id"]), models.Index(fields=["state"])]
+        indexes = [
+            models.Index(fields=["-requested_at", "-id"]),
+            models.Index(fields=["state"]),
+            models.Index(fields=["deployment"]),
+        ]
         constraints = [
             models.CheckConstraint(
                 name="operation_progress_is_a_share", condition=models.Q(progress__gte=0, progress__lte=1)

@@ -32,8 +32,8 @@ def operation_report(operation: Operation, standings: Sequence[Standing], share:
     last = {step.key: step for step in operation.steps.exclude(key="").order_by("id")}
     mentioned = {standing.key for standing in standings}
     over = [step for step in last.values() if step.state == StepState.RUNNING and step.key not in mentioned]
-    for step in over:
-        step.state, step.finished_at = StepState.DONE, now
+    for ended in over:
+        ended.state, ended.finished_at = StepState.DONE, now
     changed, new = list(over), []
     for standing in standings:
         step = last.get(standing.key)

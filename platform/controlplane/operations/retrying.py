@@ -39,6 +39,7 @@ def operation_retry(
         title=operation.title,
         requested_by=by,
         request=operation.request,
+        deployment=operation.deployment,
         reason=reason,
         before=operation.before,
         after=operation.after,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import reduce
 from operator import or_
 from uuid import UUID
@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 
 from controlplane.core.errors import NotFound
 from controlplane.operations.models import Operation, OperationTarget
+from controlplane.operations.workflows import Target
 from inference.contracts.states import OPERATION_OPEN, OperationState
 
 #: How many a list shows.
@@ -21,6 +22,23 @@ NEWEST = 50
 def operation_all() -> QuerySet[Operation]:
     """The newest first, with all that is shown of them."""
     return Operation.objects.prefetch_related("steps", "targets")
+
+
+def operations_visible(*, only: Collection[str] | None, on: Target | None = None) -> QuerySet[Operation]:
+    """The newest first. only: where not None, names of the deployments that the asking may see. on: the target that
+    they are to have; its name does not matter."""
+    found = operation_all()
+    if only is not None:
+        found = found.filter(deployment__in=only)
+    if on is not None:
+        rows = OperationTarget.objects.filter(kind=on.kind, target_id=on.id)
+        found = found.filter(pk__in=rows.values("operation"))
+    return found
+
+
+def deployment_of(operation_id: UUID) -> str | None:
+    """Name of the deployment that an operation is about; None where it is about none, or is not there."""
+    return Operation.objects.filter(pk=operation_id).values_list("deployment", flat=True).first() or None
 
 
 def operation_list(*, limit: int = NEWEST) -> QuerySet[Operation]:
@@ -49,6 +67,12 @@ def operations_holding(targets: Mapping[str, Iterable[str]]) -> QuerySet[Operati
     named = reduce(or_, (Q(kind=kind, target_id__in=list(ids)) for kind, ids in targets.items()))
     held = OperationTarget.objects.filter(named, held=True).values("operation")
     return Operation.objects.filter(pk__in=held).order_by("requested_at", "pk")
+
+
+def targets_under_operation(kind: str, ids: Iterable[str]) -> set[str]:
+    """Those of these targets that an open operation works on, or waits for."""
+    rows = OperationTarget.objects.filter(kind=kind, target_id__in=list(ids), operation__state__in=OPERATION_OPEN)
+    return set(rows.values_list("target_id", flat=True))
 
 
 def queued_behind(operations: Iterable[Operation]) -> dict[UUID, tuple[str, ...]]:

@@ -35,6 +35,7 @@ def operation_start(
     title: str,
     requested_by: str,
     request: Mapping[str, Any],
+    deployment: str = "",
     reason: str = "",
     before: str = "",
     after: str = "",
@@ -45,8 +46,9 @@ def operation_start(
 ) -> Operation:
     """Record an intent, and begin it unless it has to wait. The first target is the one that it is shown under.
 
-    request: JSON values, enough for the workflow's `begin`. supersede_all: whatever is open on the targets gives way;
-    else only what the workflow says.
+    request: JSON values, enough for the workflow's `begin`. deployment: name of the one that it is about: roles
+    that are granted there count for it. supersede_all: whatever is open on the targets gives way; else only what the
+    workflow says.
 
     Raises:
         Invalid: the reason is longer than a reason.
@@ -60,6 +62,7 @@ def operation_start(
         kind=kind,
         title=title,
         requested_by=requested_by,
+        deployment=deployment,
         request=dict(request),
         reason=reason,
         before=before,

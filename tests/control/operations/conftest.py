@@ -11,14 +11,16 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from controlplane.operations import workflows
 from controlplane.operations.models import Operation
+from controlplane.operations.services import operation_finish
 from controlplane.operations.workflows import Workflow, register
-from inference.contracts.states import OperationKind
+from inference.contracts.states import OperationKind, OperationState
 
 
 class Wanted:
     """What the workflows of these tests write: the titles of the operations that began, in order.
 
     refuse: begin and cancel raise it. break_on: title of an operation whose beginning is a programming error.
+    done_at_once: what begins has nothing left to do.
     """
 
     def __init__(self) -> None:
@@ -26,6 +28,7 @@ class Wanted:
         self.cancelled: list[str] = []
         self.refuse: Exception | None = None
         self.break_on: str | None = None
+        self.done_at_once = False
 
     def begin(self, operation: Operation) -> None:
         if self.refuse is not None:
@@ -33,6 +36,8 @@ class Wanted:
         if operation.title == self.break_on:
             raise RuntimeError("a bug")
         self.began.append(operation.title)
+        if self.done_at_once:
+            operation_finish(operation, OperationState.SUCCEEDED, "Done.")
 
     def cancel(self, operation: Operation) -> str:
         if self.refuse is not None:

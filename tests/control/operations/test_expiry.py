@@ -7,8 +7,10 @@ from pytest_django import Settings
 
 from controlplane.operations.models import Operation
 from controlplane.operations.services import OnConflict, operation_step, operations_expire
+from controlplane.operations.workflows import Workflow, register
 from inference.contracts.states import OperationKind, OperationState, StepState
 from tests.control.conftest import Clock
+from tests.control.operations.conftest import Wanted
 from tests.control.operations.records import P2, start
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
@@ -56,6 +58,14 @@ def test_a_pause_of_the_control_plane_is_not_held_against_anybody(now: Clock, se
         operations_expire(now=now.advance(5))
 
     assert operations_expire(now=now.advance(600)) == 0
+
+
+def test_owners_may_keep_deadlines_of_their_own(now: Clock, settings: Settings, wanted: Wanted) -> None:
+    settings.OPERATION_DEADLINE_S = 1
+    register(Workflow(OperationKind.FLIP, begin=wanted.begin, expires=False))
+    start(kind=OperationKind.FLIP)
+
+    assert operations_expire(now=now.advance(10)) == 0
 
 
 def test_waiting_in_the_queue_is_not_running(now: Clock, settings: Settings) -> None:

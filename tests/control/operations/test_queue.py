@@ -157,6 +157,18 @@ def test_one_whose_beginning_is_refused_when_its_turn_comes_fails_with_that_sent
     assert states(next_one) == [OperationState.FAILED], "it had its turn in the same look"
 
 
+def test_one_that_is_done_as_soon_as_it_begins_frees_the_next_one(
+    roll_out: Operation, wanted: Wanted, committing: Committing
+) -> None:
+    first, second = queue(P1, kind=OperationKind.DELETE, title="first"), queue(P1, title="second")
+    wanted.done_at_once = True
+    with committing():
+        operation_finish(roll_out, OperationState.SUCCEEDED, "Done.")
+
+    assert states(first, second) == [OperationState.SUCCEEDED, OperationState.SUCCEEDED]
+    assert wanted.began == ["Roll out 3", "first", "second"]
+
+
 def test_an_error_in_one_beginning_does_not_keep_the_others_waiting(
     roll_out: Operation, wanted: Wanted, committing: Committing
 ) -> None:

@@ -68,6 +68,14 @@ def test_what_is_wanted_is_written_when_it_begins(wanted: Wanted) -> None:
     assert operation.request == {"replicas": 2}
 
 
+def test_what_is_done_as_soon_as_it_begins_has_ended(wanted: Wanted) -> None:
+    wanted.done_at_once = True
+    operation = start()
+
+    assert (operation.state, operation.outcome) == (OperationState.SUCCEEDED, "Done.")
+    assert not operation.targets.get().held
+
+
 def test_a_refused_beginning_leaves_no_record_and_supersedes_nothing(wanted: Wanted) -> None:
     first = start()
     wanted.refuse = Invalid("2 workers need as many devices, and the fleet has 1.")

@@ -28,6 +28,8 @@ def carry_over(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
     steps = apps.get_model("operations", "OperationStep").objects.using(schema_editor.connection.alias)
     operations.update(requested_at=models.F("started_at"))
     steps.update(finished_at=models.F("started_at"))
+    for name in set(operations.values_list("target_name", flat=True)):
+        operations.filter(target_name=name).update(deployment=name.partition("/")[0])  # of a pool: "chat/decode"
     targets.bulk_create(
         (
             targets.model(
@@ -77,6 +79,12 @@ class Migration(migrations.Migration):
         ),
         migrations.AlterField(model_name="operation", name="before", field=models.TextField(blank=True)),
         migrations.AlterField(model_name="operation", name="after", field=models.TextField(blank=True)),
+        migrations.AddField(
+            model_name="operation",
+            name="deployment",
+            field=models.CharField(blank=True, default="", max_length=100),
+            preserve_default=False,
+        ),
         migrations.AddField(model_name="operation", name="request", field=models.JSONField(default=dict)),
         migrations.AddField(model_name="operation", name="preview", field=models.JSONField(null=True)),
         migrations.AddField(
@@ -174,6 +182,9 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="operation", index=models.Index(fields=["state"], name="operations__state_c888ab_idx")
+        ),
+        migrations.AddIndex(
+            model_name="operation", index=models.Index(fields=["deployment"], name="operations__deploym_a6eb91_idx")
         ),
         migrations.AddConstraint(
             model_name="operation",
