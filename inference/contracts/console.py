@@ -177,10 +177,11 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RevisionView(msgspec.Struct, frozen=True, kw_only=True):
-    """One model and set of settings that the deployment runs or ran."""
+    """One model and set of settings that the deployment runs or ran. model_revision: of a hub id; empty: its default."""
 
     number: int
     model: str
+    model_revision: str = ""
     settings: EngineSettings
     note: str
     created_by: str
@@ -192,6 +193,7 @@ class RolloutView(msgspec.Struct, frozen=True, kw_only=True):
 
     share: of the workers that shall run the candidate now, 0..1. ready: candidate workers that are ready.
     error_rate, slo_miss_rate: of requests answered by the candidate since it began; None while there were none.
+    paused: it keeps its share until somebody resumes it.
     """
 
     operation_id: str
@@ -204,6 +206,7 @@ class RolloutView(msgspec.Struct, frozen=True, kw_only=True):
     requests: int
     error_rate: float | None
     slo_miss_rate: float | None
+    paused: bool = False
 
 
 class DeploymentView(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,26 +1,53 @@
-"""Writing a plan into rows. The only place where workers come to be, change what is wanted of them, and go."""
+"""Writing a plan into rows. The only place where workers come to be, change what is wanted of them, and go.
+
+The number of queries does not depend on how much the plan changes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from uuid import UUID, uuid4
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
 
 import structlog
 from django.db import transaction
+from django.db.models import Q
 
 from controlplane.core import clock
 from controlplane.fleet.models import Device
 from controlplane.pools.models import Allocation, Deployment, Pool, Worker
-from controlplane.pools.node_spec import node_specs_renew
-from controlplane.pools.plan import Move, Plan, Start
+from controlplane.pools.naming import free_names
+from controlplane.pools.node_spec import node_specs_renew, nodes_lock
+from controlplane.pools.plan_types import Flip, Move, Plan, Start
 from controlplane.pools.routing import routing_table_publish
-from inference.contracts.states import WorkerDesired, WorkerPhase
+from inference.contracts.states import NodeDesired, WorkerDesired, WorkerPhase
 
 log = structlog.get_logger()
+
+#: Nothing of a worker runs any more: its node says so, or is no longer ours.
+GONE = Q(phase=WorkerPhase.STOPPED) | Q(node__desired=NodeDesired.RETIRED)
 
 
 class PlanOutdated(RuntimeError):
     """A row is no longer what the plan was made from. Nothing was written; a new plan will see what is there now."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What the plan's ids stand for."""
+
+    workers: dict[str, Worker]
+    pools: dict[str, Pool]
+
+    def of(self, moves: Iterable[Move | Flip]) -> list[Worker]:
+        """
+        Raises:
+            PlanOutdated: one of them is gone.
+        """
+        try:
+            return [self.workers[move.worker_id] for move in moves]
+        except KeyError as error:
+            raise PlanOutdated(f"worker {error} is gone") from error
 
 
 @transaction.atomic
@@ -33,71 +60,96 @@ def apply(deployment: Deployment, plan: Plan) -> None:
         PlanOutdated: a worker changed meanwhile.
         IntegrityError: a device was given away meanwhile.
     """
-    workers = {str(each.pk): each for each in Worker.objects.filter(pool__deployment=deployment)}
-    touched: set[UUID] = set()
-    for move in plan.remove:
-        touched.add(_remove(workers, move))
-    for moves, old, new in (
-        (plan.undrain, [WorkerDesired.DRAIN], WorkerDesired.RUN),
-        (plan.drain, [WorkerDesired.RUN], WorkerDesired.DRAIN),
-        (plan.stop, [WorkerDesired.RUN, WorkerDesired.DRAIN], WorkerDesired.STOP),
-    ):
-        touched |= {_move(workers, move, old, new) for move in moves}
-    touched |= {_start(deployment, start) for start in plan.start}
+    if plan.acts:
+        _write(deployment, plan)
+    else:
+        routing_table_publish()
+
+
+def _write(deployment: Deployment, plan: Plan) -> None:
+    pools = Pool.objects.filter(deployment=deployment)
+    workers = Worker.objects.filter(pool__deployment=deployment)
+    rows = _Rows({str(each.pk): each for each in workers}, {str(each.pk): each for each in pools})
+    devices = Device.objects.in_bulk([int(device) for start in plan.start for device in start.devices])
+    touched = {worker.node_id for worker in rows.of((*plan.remove, *plan.undrain, *plan.drain, *plan.stop, *plan.flip))}
+    touched |= {device.node_id for device in devices.values()}
+    nodes_lock(touched)
+    _remove(rows, plan.remove)
+    _move(rows, plan.undrain, [WorkerDesired.DRAIN], WorkerDesired.RUN)
+    _move(rows, plan.drain, [WorkerDesired.RUN], WorkerDesired.DRAIN)
+    _move(rows, plan.stop, [WorkerDesired.RUN, WorkerDesired.DRAIN], WorkerDesired.STOP)
+    _flip(rows, plan.flip)
+    _start(deployment, rows, plan.start, devices)
     # Routers first: a worker is out of the table before its node is told to drain it.
     routing_table_publish()
     node_specs_renew(touched)
 
 
-def _remove(workers: dict[str, Worker], move: Move) -> UUID:
-    worker = _known(workers, move)
-    _, rows = Worker.objects.filter(pk=worker.pk, phase=WorkerPhase.STOPPED).delete()
-    if not rows.get(Worker._meta.label):
-        raise PlanOutdated(f"{worker.name} is not stopped any more")
-    log.info("worker removed", worker=worker.name, worker_id=move.worker_id, reason=move.reason)
-    return worker.node_id
+def _remove(rows: _Rows, moves: Sequence[Move]) -> None:
+    leaving = rows.of(moves)
+    if not leaving:
+        return
+    gone = Worker.objects.filter(GONE, pk__in=[worker.pk for worker in leaving])
+    if gone.count() != len(leaving):
+        raise PlanOutdated("a worker that was stopped runs again")
+    gone.delete()
+    for worker, move in zip(leaving, moves, strict=True):
+        log.info("worker removed", worker=worker.name, worker_id=move.worker_id, reason=move.reason)
+        del rows.workers[move.worker_id]
 
 
-def _move(workers: dict[str, Worker], move: Move, old: Iterable[WorkerDesired], new: WorkerDesired) -> UUID:
-    worker = _known(workers, move)
-    if not Worker.objects.filter(pk=worker.pk, desired__in=old).update(desired=new):
-        raise PlanOutdated(f"{worker.name} is not wanted to {' or '.join(old)} any more")
-    log.info("worker moved", worker=worker.name, worker_id=move.worker_id, desired=new, reason=move.reason)
-    return worker.node_id
+def _move(rows: _Rows, moves: Sequence[Move], old: Collection[WorkerDesired], new: WorkerDesired) -> None:
+    """A worker that is being renewed is wanted, whatever it is told at the moment."""
+    moving = rows.of(moves)
+    if not moving:
+        return
+    held = Q(desired__in=old, renewing=False)
+    if WorkerDesired.RUN in old:
+        held |= Q(renewing=True)
+    known = Worker.objects.filter(held, pk__in=[worker.pk for worker in moving])
+    if known.update(desired=new, renewing=False) != len(moving):
+        raise PlanOutdated(f"a worker is not wanted to {' or '.join(old)} any more")
+    for worker, move in zip(moving, moves, strict=True):
+        log.info("worker moved", worker=worker.name, worker_id=move.worker_id, desired=new, reason=move.reason)
 
 
-def _known(workers: dict[str, Worker], move: Move) -> Worker:
-    worker = workers.get(move.worker_id)
-    if worker is None:
-        raise PlanOutdated(f"worker {move.worker_id} is gone")
-    return worker
+def _flip(rows: _Rows, flips: Sequence[Flip]) -> None:
+    moving = rows.of(flips)
+    for worker, flip in zip(moving, flips, strict=True):
+        if str(worker.pool_id) != flip.from_pool or worker.desired == WorkerDesired.STOP or worker.renewing:
+            raise PlanOutdated(f"{worker.name} is not what it was")
+    for pool in rows.pools.values():
+        names = free_names(pool, rows.workers.values())
+        for worker, flip in zip(moving, flips, strict=True):
+            if flip.to_pool == str(pool.pk):
+                name = next(names)
+                log.info("worker flips", worker=worker.name, name=name, worker_id=flip.worker_id, reason=flip.reason)
+                worker.pool, worker.name, worker.desired, worker.refused_role = pool, name, WorkerDesired.RUN, ""
+    Worker.objects.bulk_update(moving, ["pool", "name", "desired", "refused_role"])
 
 
-def _start(deployment: Deployment, start: Start) -> UUID:
-    pool = Pool.objects.get(pk=start.pool_id, deployment=deployment)
-    devices = [Device.objects.get(pk=device) for device in start.devices]
+def _start(deployment: Deployment, rows: _Rows, starts: Sequence[Start], devices: Mapping[int, Device]) -> None:
+    revisions = {revision.number: revision for revision in deployment.revisions.all()}
+    names = {pool_id: free_names(pool, rows.workers.values()) for pool_id, pool in rows.pools.items()}
     now = clock.now()
-    worker = Worker.objects.create(
-        name=_free_name(pool),
-        pool=pool,
-        node_id=devices[0].node_id,
-        revision=deployment.stable_revision,
-        incarnation=uuid4(),
-        created_at=now,
-        phase_since=now,
+    born = [
+        Worker(
+            name=next(names[start.pool_id]),
+            pool=rows.pools[start.pool_id],
+            node_id=devices[int(start.devices[0])].node_id,
+            revision=revisions[start.revision],
+            incarnation=uuid4(),
+            created_at=now,
+            phase_since=now,
+        )
+        for start in starts
+    ]
+    Worker.objects.bulk_create(born)
+    Allocation.objects.bulk_create(
+        Allocation(device=devices[int(device)], worker=worker)
+        for worker, start in zip(born, starts, strict=True)
+        for device in start.devices
     )
-    Allocation.objects.bulk_create(Allocation(device=device, worker=worker) for device in devices)
-    log.info(
-        "worker assigned",
-        worker=worker.name,
-        worker_id=str(worker.pk),
-        devices=[device.device_id for device in devices],
-        reason=start.reason,
-    )
-    return worker.node_id
-
-
-def _free_name(pool: Pool) -> str:
-    """The role and the lowest number that no worker of the pool has."""
-    taken = set(Worker.objects.filter(pool=pool).values_list("name", flat=True))
-    return next(name for number in range(1, len(taken) + 2) if (name := f"{pool.role}-{number}") not in taken)
+    for worker, start in zip(born, starts, strict=True):
+        given = [devices[int(device)].device_id for device in start.devices]
+        log.info("worker assigned", worker=worker.name, worker_id=str(worker.pk), devices=given, reason=start.reason)

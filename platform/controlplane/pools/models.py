@@ -89,14 +89,18 @@ class Revision(models.Model):
 
 
 class Rollout(models.Model):
-    """A change of revision under way. The row is there as long as the change is.
+    """A change of revision under way. The row is there as long as the candidate is wanted; without it, every worker
+    shall run the stable revision.
 
-    share: of the workers of each pool that shall run the candidate now. judged: whether it goes on step by step and by
-    the candidate's health; a roll-back goes at once. step_at: when the present share was set. ready_at: since when all
-    workers of that share are ready; null: not yet. reverting: why the candidate is being taken back; empty: it is not.
+    operation_id: the operation that wants it. share: of the workers of each pool that shall run the candidate now.
+    judged: whether it goes on step by step and by the candidate's health; a roll-back goes at once. step_at: when the
+    present share was set. ready_at: since when all workers of that share are ready; null: not yet.
+    requests, error_rate, slo_miss_rate: what the candidate did with requests since it began, as last looked at; null
+    rates: not known.
     """
 
     deployment = models.OneToOneField(Deployment, on_delete=models.CASCADE, related_name="rollout")
+    operation_id = models.UUIDField()
     candidate = models.ForeignKey(Revision, on_delete=models.RESTRICT, related_name="+")
     share = models.FloatField(default=0.0)
     judged = models.BooleanField(default=True)
@@ -104,7 +108,9 @@ class Rollout(models.Model):
     started_at = models.DateTimeField()
     step_at = models.DateTimeField()
     ready_at = models.DateTimeField(null=True)
-    reverting = models.TextField(blank=True)
+    requests = models.PositiveIntegerField(default=0)
+    error_rate = models.FloatField(null=True)
+    slo_miss_rate = models.FloatField(null=True)
 
     class Meta:
         constraints = [
@@ -151,7 +157,7 @@ class Worker(models.Model):
     """One engine process, wanted (pool, revision, desired, incarnation, restart) and seen (all under "observed").
 
     name: short, for people ("decode-3"); changes with the role. renewing: it is drained (desired says so) only to be
-    started again on the same devices, as what its row says then; it keeps its place in its pool. observed_role: what
+    started again on the same devices; it keeps its place in its pool. observed_role: what
     its process is now, which during a flip is not yet the role of its pool; empty: not known. refused_role: the role
     that its process could not be switched to. Rows of stopped workers are removed once their node confirms it.
     """
@@ -207,6 +213,13 @@ class Allocation(models.Model):
 
     device = models.OneToOneField(Device, on_delete=models.PROTECT, related_name="allocation")
     worker = models.ForeignKey(Worker, on_delete=models.CASCADE, related_name="allocations")
+
+
+class PlanningTurn(models.Model):
+    """One row, locked by whoever gives devices to workers: two plans never see the same free device. What nodes report
+    is written meanwhile; a plan is applied by compare-and-set."""
+
+    ONLY = 1
 
 
 class RoutingTableVersion(models.Model):

@@ -7,7 +7,8 @@ waits in the node's queue, so an agent that consumes nothing can't be buried.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 import redis
@@ -19,7 +20,7 @@ from django.db.models import F
 from controlplane.core.enqueue import enqueue
 from controlplane.core.redis import sync_client
 from controlplane.fleet.models import Node
-from controlplane.fleet.services import node_announce
+from controlplane.fleet.services import links_wanted, message_args, nodes_announce, weights_wanted
 from controlplane.pools.models import Worker
 from inference.contracts import codec, names
 from inference.contracts.specs import DeviceAssignment, NodeSpec, WorkerSpec
@@ -28,20 +29,37 @@ from inference.contracts.states import NodePhase, Role, WorkerDesired
 log = structlog.get_logger()
 
 
-def node_spec(node: Node) -> NodeSpec:
-    """Everything `node` shall run. Its row is to be locked, so that generation and workers belong together."""
-    workers = (
-        Worker.objects.filter(node=node)
+def nodes_lock(node_ids: Collection[UUID]) -> list[Node]:
+    """Lock these nodes' rows, which comes before any of their workers: reports do the same. By name, as everywhere, so
+    that two who want several never wait for each other."""
+    return list(Node.objects.select_for_update().filter(pk__in=node_ids))
+
+
+def node_specs(nodes: Sequence[Node]) -> list[NodeSpec]:
+    """Everything that each of `nodes` shall run. Their rows are to be locked, so that generation and workers belong
+    together."""
+    workers: dict[UUID, list[WorkerSpec]] = defaultdict(list)
+    wanted = (
+        Worker.objects.filter(node__in=nodes)
         .exclude(desired=WorkerDesired.STOP)
         .select_related("pool__deployment", "revision__model")
         .prefetch_related("allocations__device")
         .order_by("pk")
     )
-    return NodeSpec(
-        node_id=str(node.pk),
-        generation=node.generation,
-        workers=tuple(_worker_spec(worker) for worker in workers),
-    )
+    for worker in wanted:
+        workers[worker.node_id].append(_worker_spec(worker))
+    ids = [node.pk for node in nodes]
+    weights, links = weights_wanted(ids), links_wanted(ids)
+    return [
+        NodeSpec(
+            node_id=str(node.pk),
+            generation=node.generation,
+            workers=tuple(workers[node.pk]),
+            weights=weights.get(node.pk, ()),
+            links=links.get(node.pk, ()),
+        )
+        for node in nodes
+    ]
 
 
 def _worker_spec(worker: Worker) -> WorkerSpec:
@@ -74,11 +92,12 @@ def _worker_spec(worker: Worker) -> WorkerSpec:
 @transaction.atomic
 def node_specs_renew(node_ids: Collection[UUID]) -> None:
     """Give each node a new generation of what it shall run, sent once the transaction is committed."""
-    for node in Node.objects.select_for_update().filter(pk__in=node_ids):
+    nodes = nodes_lock(node_ids)
+    for node in nodes:
         node.generation += 1
-        node.save(update_fields=["generation"])
-        _send(node)
-        node_announce(node.pk)
+    Node.objects.bulk_update(nodes, ["generation"])
+    _send(nodes)
+    nodes_announce([node.pk for node in nodes])
 
 
 def node_specs_resend() -> None:
@@ -96,12 +115,13 @@ def node_specs_resend() -> None:
 
 @transaction.atomic
 def _send_again(node_id: UUID) -> None:
-    node = Node.objects.select_for_update().get(pk=node_id)
+    (node,) = nodes_lock([node_id])
     log.info("spec sent again", node=node.name, generation=node.generation, observed=node.observed_generation)
-    _send(node)
+    _send([node])
 
 
-def _send(node: Node) -> None:
-    """A waiting message of the node's Celery queue is an element of the Redis list of that name."""
-    spec = codec.encode_text(node_spec(node))
-    enqueue(names.TASK_APPLY_NODE_SPEC, spec, queue=names.node_queue(str(node.pk)))
+def _send(nodes: Sequence[Node]) -> None:
+    """A waiting message of a node's Celery queue is an element of the Redis list of that name."""
+    for node, spec in zip(nodes, node_specs(nodes), strict=True):
+        task = names.TASK_APPLY_NODE_SPEC
+        enqueue(task, *message_args(node, task, codec.encode_text(spec)), queue=names.node_queue(spec.node_id))

@@ -17,12 +17,13 @@ _SHOWN_CHARACTERS = 12
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A wanted worker. fingerprint: empty while not known. ready: it takes requests."""
+    """A wanted worker. fingerprint: empty while not known. ready: it takes requests. revision: that it runs."""
 
     worker_id: str
     role: Role
     fingerprint: str
     ready: bool
+    revision: int = 1
 
 
 def serves(peers: Iterable[Peer]) -> bool:
@@ -34,12 +35,15 @@ def serves(peers: Iterable[Peer]) -> bool:
 
 
 def conflicts(peers: Iterable[Peer]) -> dict[str, str]:
-    """Worker id -> why it can't pair, for each whose fingerprint none of its partners has while some are known."""
+    """Worker id -> why it can't pair, for each whose fingerprint none of its partners has while some are known.
+
+    Workers of unlike revisions are not meant to pair: while one is rolled out, each looks for its own kind.
+    """
     known = [peer for peer in peers if peer.fingerprint]
     found = {}
     for peer in known:
         partner = _PARTNER.get(peer.role)
-        others = {other.fingerprint for other in known if other.role == partner}
+        others = {other.fingerprint for other in known if (other.role, other.revision) == (partner, peer.revision)}
         if others and peer.fingerprint not in others:
             theirs = ", ".join(sorted(_short(fingerprint) for fingerprint in others))
             found[peer.worker_id] = (

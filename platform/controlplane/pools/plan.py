@@ -20,8 +20,6 @@ satisfied deployment gets an empty plan. `apply` turns a plan into rows.
 
 from __future__ import annotations
 
-from collections import Counter
-
 from controlplane.pools.plan_explaining import explain
 from controlplane.pools.plan_flips import flip
 from controlplane.pools.plan_placing import Placing, place
@@ -41,7 +39,7 @@ from controlplane.pools.plan_types import (
     Unmet,
     WorkerSeen,
 )
-from controlplane.pools.plan_waiting import awaited_workers
+from controlplane.pools.plan_waiting import Outlook, outlook_of
 
 __all__ = [
     "DeviceSeen",
@@ -70,8 +68,8 @@ def plan(snapshot: Snapshot) -> Plan:
     replacing = Replacing(standings, scene)
     replacing.dismiss_replaced()
     placing = place(standings, scene)
-    awaited = _make_room(standings, scene, placing, replacing)
-    wait, refused = explain(standings, scene, placing, replacing, awaited)
+    outlook = _make_room(standings, scene, placing, replacing)
+    wait, refused = explain(standings, scene, replacing, outlook)
     return Plan(
         start=placing.start,
         flip=tuple(flips),
@@ -84,16 +82,10 @@ def plan(snapshot: Snapshot) -> Plan:
     )
 
 
-def _make_room(standings: list[Standing], scene: Scene, placing: Placing, replacing: Replacing) -> Counter[str]:
+def _make_room(standings: list[Standing], scene: Scene, placing: Placing, replacing: Replacing) -> Outlook:
     """Dismiss stand-ins until no rule asks for more: one that goes may be the reason why another has to, or need not.
-    How many workers of each pool wait for devices being freed, in the end."""
+    What can be expected in the end."""
     while True:
-        awaited = awaited_workers(standings, scene, placing)
-        short = {each.pool.pool_id: each.missing.total() - awaited[each.pool.pool_id] for each in standings}
-        acted = (
-            replacing.dismiss_replaced()
-            or replacing.release(short, placing)
-            or replacing.release_last_pair(short, placing)
-        )
-        if not acted:
-            return awaited
+        outlook = outlook_of(standings, scene, placing)
+        if not (replacing.dismiss_replaced() or replacing.release(outlook) or replacing.release_last_pair(outlook)):
+            return outlook

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from controlplane.pools.plan_placing import Placing
 from controlplane.pools.plan_replacing import Replacing
 from controlplane.pools.plan_scaling import Standing
 from controlplane.pools.plan_scene import Scene, count, fits, need_of
 from controlplane.pools.plan_types import DeviceSeen, PoolSeen, Unmet
+from controlplane.pools.plan_waiting import Outlook
 from inference.contracts.states import DeviceKind, NodeDesired, NodePhase
 from inference.planning.placement import memory_suffices
 
@@ -19,23 +20,24 @@ _TAKEN = "taken"
 
 
 def explain(
-    standings: Sequence[Standing], scene: Scene, placing: Placing, replacing: Replacing, awaited: Mapping[str, int]
+    standings: Sequence[Standing], scene: Scene, replacing: Replacing, outlook: Outlook
 ) -> tuple[tuple[Unmet, ...], tuple[Unmet, ...]]:
-    """What is waited for, and what is refused. awaited: workers that wait for devices being freed, by pool."""
+    """What is waited for, and what is refused."""
+    placing = outlook.placing
     wait: list[Unmet] = []
     refused: list[Unmet] = []
     for standing in standings:
         pool, role = standing.pool, standing.pool.role
-        missing, freed = standing.missing.total(), awaited[standing.pool.pool_id]
-        later = min(missing - freed, replacing.rolling(standing, placing))
-        sentences = replacing.notes(standing, placing)
+        freed, short = outlook.awaited[pool.pool_id], outlook.short(standing)
+        later = min(short, replacing.rolling(standing, outlook))
+        sentences = replacing.notes(standing, outlook)
         if freed:
             things = count(freed * pool.tensor_parallel, _NOUN[placing.kind])
             sentences.insert(0, f"{role} waits for {things} being freed")
         if later:
-            sentences.append(f"{role} has {count(later)} to replace, one after the other, as no more devices are free")
+            sentences.append(f"{role} has {count(later)} to replace, a few at a time, as no more devices are free")
         wait += [Unmet(pool.pool_id, sentence) for sentence in sentences]
-        if lacking := missing - freed - later:
+        if lacking := short - later:
             refused.append(Unmet(pool.pool_id, _refusal(lacking, pool, scene, placing)))
     return tuple(wait), tuple(refused)
 

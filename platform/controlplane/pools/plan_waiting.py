@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from controlplane.pools.plan_placing import Placing
 from controlplane.pools.plan_scaling import Standing
@@ -14,6 +15,23 @@ from inference.planning.placement import Need
 
 #: Devices that can't be told from one another, but for their labels.
 _Bin = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What can start now, and what can once those that leave are gone: workers by pool."""
+
+    placing: Placing
+    awaited: Counter[str]
+
+    def short(self, standing: Standing) -> int:
+        """Missing workers for which nothing that is under way makes room."""
+        return standing.missing.total() - self.awaited[standing.pool.pool_id]
+
+
+def outlook_of(standings: Sequence[Standing], scene: Scene, placing: Placing) -> Outlook:
+    """As things stand now; it changes with each worker that is told to leave."""
+    return Outlook(placing, _awaited_workers(standings, scene, placing))
 
 
 def leaving_workers(standings: Sequence[Standing], scene: Scene) -> dict[str, str]:
@@ -31,7 +49,7 @@ def leaving_workers(standings: Sequence[Standing], scene: Scene) -> dict[str, st
     return {worker: pool for worker, pool in leaving.items() if worker not in staying}
 
 
-def awaited_workers(standings: Sequence[Standing], scene: Scene, placing: Placing) -> Counter[str]:
+def _awaited_workers(standings: Sequence[Standing], scene: Scene, placing: Placing) -> Counter[str]:
     """How many missing workers of each pool wait for devices that are being freed.
 
     A pool counts on what its own workers free first, and then on the rest. So of two pools that release and start, none

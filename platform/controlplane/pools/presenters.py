@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controlplane.core.clock import iso
-from controlplane.pools.models import Deployment, Pool, Worker
+from controlplane.pools.engines import capabilities
+from controlplane.pools.models import Deployment, Pool, Revision, Worker
 from controlplane.pools.pairing import Peer, conflicts, serves
-from inference.contracts.console import DeploymentView, PoolView, WorkerView
+from controlplane.pools.plan_revisions import candidate_workers
+from controlplane.pools.plan_types import PoolSeen
+from inference.contracts.console import DeploymentView, PoolView, RevisionView, RolloutView, WorkerView
 from inference.contracts.states import STARTING_UP, NodePhase, Role, WorkerDesired, WorkerPhase
+
+#: The newest so many; the rest is asked for by itself.
+REVISIONS_SHOWN = 20
 
 
 def deployment_view(deployment: Deployment) -> DeploymentView:
@@ -27,6 +33,45 @@ def deployment_view(deployment: Deployment) -> DeploymentView:
         created_at=iso(deployment.created_at),
         deleting=deployment.deleting,
         pools=tuple(pool_view(pool, unpaired) for pool in pools),
+        revision=deployment.stable,
+        revisions=tuple(revision_view(each) for each in list(deployment.revisions.all())[-REVISIONS_SHOWN:]),
+        rollout=_rollout_view(deployment, pools, workers),
+        can_flip=capabilities(deployment.engine).switches_role,
+        slo_ttft_s=deployment.slo_ttft_s,
+        slo_tpot_s=deployment.slo_tpot_s,
+    )
+
+
+def revision_view(revision: Revision) -> RevisionView:
+    return RevisionView(
+        number=revision.number,
+        model=revision.model.name,
+        model_revision=revision.model_revision,
+        settings=revision.engine_settings,
+        note=revision.note,
+        created_by=revision.created_by,
+        created_at=iso(revision.created_at),
+    )
+
+
+def _rollout_view(deployment: Deployment, pools: list[Pool], workers: list[Worker]) -> RolloutView | None:
+    rollout = deployment.under_rollout
+    if rollout is None:
+        return None
+    seen = [PoolSeen(str(pool.pk), Role(pool.role), pool.replicas) for pool in pools]
+    ours = [worker for worker in workers if worker.revision_id == rollout.candidate_id]
+    return RolloutView(
+        operation_id=str(rollout.operation_id),
+        stable=deployment.stable,
+        candidate=rollout.candidate.number,
+        share=rollout.share,
+        wanted=sum(candidate_workers(seen, rollout.share).values()),
+        ready=sum(takes_requests(worker) for worker in ours),
+        total=sum(pool.replicas for pool in pools),
+        requests=rollout.requests,
+        error_rate=rollout.error_rate,
+        slo_miss_rate=rollout.slo_miss_rate,
+        paused=rollout.paused,
     )
 
 
@@ -47,6 +92,9 @@ def pool_view(pool: Pool, unpaired: Mapping[str, str]) -> PoolView:
             *(f"{each.name} {unpaired[str(each.pk)]}" for each in workers if str(each.pk) in unpaired),
         ),
         workers=tuple(worker_view(worker, unpaired.get(str(worker.pk), "")) for worker in workers),
+        labels=tuple(pool.labels),
+        tensor_parallel=pool.tensor_parallel,
+        strategy=pool.strategy,
     )
 
 
@@ -76,17 +124,22 @@ def worker_view(worker: Worker, conflict: str) -> WorkerView:
         log_tail=tuple(worker.log_tail.splitlines()),
         created_at=iso(worker.created_at),
         phase_since=iso(worker.phase_since),
+        revision=worker.revision.number,
+        observed_role=Role(worker.observed_role) if worker.observed_role else None,
     )
 
 
 def worker_peer(worker: Worker) -> Peer:
-    return Peer(str(worker.pk), Role(worker.pool.role), worker.fingerprint, takes_requests(worker))
+    return Peer(
+        str(worker.pk), Role(worker.pool.role), worker.fingerprint, takes_requests(worker), worker.revision.number
+    )
 
 
 def takes_requests(worker: Worker) -> bool:
     return (
         worker.desired == WorkerDesired.RUN
         and worker.phase == WorkerPhase.READY
+        and worker.observed_role == worker.pool.role
         and worker.node.phase == NodePhase.READY
     )
 

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from controlplane.pools.plan import PoolSeen, WorkerSeen
+from controlplane.operations.standing import Standing
+from controlplane.pools.news import worker_news, workers_standing
+from controlplane.pools.plan_types import PoolSeen, WorkerSeen
 from inference.contracts.states import OperationState, Role, WorkerDesired, WorkerPhase
 
 #: How much of the way to READY each phase is; phases that are not named here are none of it.
@@ -19,6 +21,8 @@ _SHARE = {
     WorkerPhase.BACKOFF: 0.1,
     WorkerPhase.STARTING: 0.2,
     WorkerPhase.LOADING: 0.5,
+    WorkerPhase.DRAINING: 0.5,
+    WorkerPhase.SWITCHING: 0.8,
     WorkerPhase.READY: 1.0,
 }
 
@@ -29,10 +33,10 @@ _SETTLED = frozenset({WorkerPhase.READY, WorkerPhase.FAILED})
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """share: 0..1. steps: what is going on now, in words, one text for each worker concerned."""
+    """share: 0..1. steps: how each thing that is under way stands."""
 
     share: float
-    steps: tuple[str, ...]
+    steps: tuple[Standing, ...] = ()
     state: OperationState = OperationState.RUNNING
     outcome: str = ""
 
@@ -43,40 +47,95 @@ def scaling_progress(
     *,
     unmet: Sequence[str],
     since: datetime,
+    gone: Sequence[WorkerSeen] = (),
     conflict: str = "",
 ) -> Progress:
     """Progress towards the replicas of `pools`, all of whose workers are given.
 
     It succeeds when exactly the wanted workers are ready and nobody is leaving; it fails when what is left to come up
-    has failed. unmet: why wanted workers could not be placed. since: older news is not told. conflict: why the workers
-    can't serve although all are ready; makes it fail.
+    has failed. unmet: why wanted workers could not be placed. since: older news is not told. gone: those that have just
+    left. conflict: why the workers can't serve although all are ready; makes it fail.
     """
+    roles = {pool.pool_id: pool.role for pool in pools}
     wanted = sum(pool.replicas for pool in pools)
     places = [each for each in workers if each.desired == WorkerDesired.RUN and each.phase != WorkerPhase.UNKNOWN]
     leaving = [each for each in workers if each.desired != WorkerDesired.RUN]
-    shares = sorted((_SHARE.get(each.phase, 0.0) for each in places), reverse=True)
+    shares = sorted((come_up_share(each, roles[each.pool_id]) for each in places), reverse=True)
     share = sum(shares[:wanted]) / (wanted + len(leaving)) if wanted + len(leaving) else 1.0
-    told = [each for each in workers if each.phase_since >= since or each.desired != WorkerDesired.RUN]
-    steps = (*unmet, *(_news(each, pools) for each in told))
+    steps = (*_waiting(unmet), *workers_standing(workers, roles, since=since, gone=gone))
 
-    ready = [each for each in places if each.phase == WorkerPhase.READY]
+    ready = [each for each in places if is_up(each, roles[each.pool_id])]
     failed = [each for each in places if each.phase == WorkerPhase.FAILED]
     if not leaving and len(places) == len(ready) and all(_count(pool, ready) == pool.replicas for pool in pools):
         if conflict:
             return Progress(share, steps, OperationState.FAILED, conflict)
         return Progress(1.0, steps, OperationState.SUCCEEDED, f"{_summary(pools)} ready." if wanted else _NONE_LEFT)
     if failed and not leaving and all(each.phase in _SETTLED for each in places):
-        return Progress(share, steps, OperationState.FAILED, "; ".join(_news(each, pools) for each in failed))
+        outcome = "; ".join(worker_news(each, roles[each.pool_id]) for each in failed)
+        return Progress(share, steps, OperationState.FAILED, outcome)
     return Progress(share, steps)
 
 
-def deleting_progress(pools: Sequence[PoolSeen], workers: Sequence[WorkerSeen]) -> Progress:
+def deleting_progress(
+    pools: Sequence[PoolSeen], workers: Sequence[WorkerSeen], *, since: datetime, gone: Sequence[WorkerSeen] = ()
+) -> Progress:
     """Progress towards no workers at all."""
-    steps = tuple(_news(each, pools) for each in workers)
+    roles = {pool.pool_id: pool.role for pool in pools}
+    steps = workers_standing(workers, roles, since=since, gone=gone)
     if not workers:
         return Progress(1.0, steps, OperationState.SUCCEEDED, _NONE_LEFT)
     total = max(len(workers), sum(pool.replicas for pool in pools))
     return Progress(1 - len(workers) / total, steps)
+
+
+def worker_progress(worker: WorkerSeen | None, name: str, role: Role, *, since: datetime, done: str) -> Progress:
+    """Progress of one worker towards being up in `role`. worker: None when it is gone. done: the outcome then."""
+    if worker is None:
+        return Progress(0.0, (), OperationState.FAILED, f"{name} is gone.")
+    steps = workers_standing([worker], {worker.pool_id: role}, since=since)
+    if worker.desired != WorkerDesired.RUN:
+        return Progress(0.0, steps, OperationState.FAILED, f"{worker.name} is to go: something else was wanted of it.")
+    if worker.phase == WorkerPhase.FAILED:
+        return Progress(0.0, steps, OperationState.FAILED, f"{worker_news(worker, role)}.".replace("..", "."))
+    if is_up(worker, role):
+        return Progress(1.0, steps, OperationState.SUCCEEDED, done)
+    return Progress(come_up_share(worker, role), steps)
+
+
+def revision_progress(
+    pools: Sequence[PoolSeen],
+    workers: Sequence[WorkerSeen],
+    revision: int,
+    *,
+    since: datetime,
+    gone: Sequence[WorkerSeen] = (),
+) -> Progress:
+    """Progress towards all workers of `pools` being up with `revision`, and none of another one left."""
+    roles = {pool.pool_id: pool.role for pool in pools}
+    wanted = sum(pool.replicas for pool in pools)
+    ours = [each for each in workers if each.revision == revision and each.desired == WorkerDesired.RUN]
+    up = [each for each in ours if is_up(each, roles[each.pool_id])]
+    steps = workers_standing(workers, roles, since=since, gone=gone)
+    others = [each for each in workers if each not in ours and each.phase != WorkerPhase.UNKNOWN]
+    if not others and all(_count(pool, up) == pool.replicas for pool in pools):
+        return Progress(1.0, steps, OperationState.SUCCEEDED, f"Revision {revision} runs everywhere.")
+    return Progress(min(1.0, len(up) / wanted) if wanted else 1.0, steps)
+
+
+def is_up(worker: WorkerSeen, role: Role) -> bool:
+    """Whether it is ready to do what `role` does."""
+    return worker.phase == WorkerPhase.READY and worker.role == role
+
+
+def come_up_share(worker: WorkerSeen, role: Role) -> float:
+    """How much of its way to `is_up` a worker has made, 0..1. One that is still in its old role has all of it ahead."""
+    if worker.phase == WorkerPhase.READY and not is_up(worker, role):
+        return 0.2
+    return _SHARE.get(worker.phase, 0.0)
+
+
+def _waiting(unmet: Sequence[str]) -> tuple[Standing, ...]:
+    return tuple(Standing(f"wait:{number}", text) for number, text in enumerate(unmet))
 
 
 def _count(pool: PoolSeen, workers: Sequence[WorkerSeen]) -> int:
@@ -87,55 +146,3 @@ def _summary(pools: Sequence[PoolSeen]) -> str:
     """ "1 prefill and 2 decode workers"."""
     counts = " and ".join(f"{pool.replicas} {pool.role}" for pool in pools)
     return f"{counts} {'worker' if all(pool.replicas == 1 for pool in pools) else 'workers'}"
-
-
-def _news(worker: WorkerSeen, pools: Sequence[PoolSeen]) -> str:
-    return worker_news(worker, next(pool.role for pool in pools if pool.pool_id == worker.pool_id))
-
-
-def worker_news(worker: WorkerSeen, role: Role) -> str:
-    """What one worker is doing, for people."""
-    return f"{worker.name} {_leaving(worker, role) if worker.desired != WorkerDesired.RUN else _coming(worker)}"
-
-
-def _coming(worker: WorkerSeen) -> str:
-    match worker.phase:
-        case WorkerPhase.ASSIGNED:
-            return f"is assigned to {worker.node}"
-        case WorkerPhase.STARTING:
-            return "is starting" + (f" (attempt {worker.attempts})" if worker.attempts > 1 else "")
-        case WorkerPhase.LOADING:
-            return "is loading the model"
-        case WorkerPhase.READY:
-            return "is ready"
-        case WorkerPhase.BACKOFF:
-            return f"died after start {worker.attempts} and is started again: {worker.reason or 'no reason known'}"
-        case WorkerPhase.FAILED:
-            return f"failed: {worker.reason or 'no reason known'}"
-        case WorkerPhase.UNKNOWN:
-            return f"is out of sight: {worker.node} is silent"
-        case WorkerPhase.DRAINING:
-            return "is taken back into service"
-        case WorkerPhase.SWITCHING:
-            return "is switching its role"
-        case WorkerPhase.STOPPING | WorkerPhase.STOPPED:
-            return f"was stopped by its agent on {worker.node}"
-
-
-def _leaving(worker: WorkerSeen, role: Role) -> str:
-    match worker.phase:
-        case WorkerPhase.UNKNOWN:
-            return f"leaves when {worker.node} is heard again"
-        case WorkerPhase.STOPPED:
-            return "is gone"
-        case WorkerPhase.READY | WorkerPhase.DRAINING if worker.desired == WorkerDesired.DRAIN:
-            return f"is draining{_left(worker, role)}"
-        case _:
-            return "is stopping"
-
-
-def _left(worker: WorkerSeen, role: Role) -> str:
-    if not worker.busy:
-        return ""
-    thing = "prompt" if role == Role.PREFILL else "answer"
-    return f": {worker.busy} {thing} left" if worker.busy == 1 else f": {worker.busy} {thing}s left"

@@ -5,13 +5,17 @@ from __future__ import annotations
 from django.db import transaction
 
 from controlplane.core.broadcast import broadcast
-from controlplane.fleet.models import Node
 from controlplane.pools import selectors
 from controlplane.pools.announce import deployments_announce, reconcile_request
 from controlplane.pools.apply import apply
+from controlplane.pools.flipping import flips_take_back, workers_renew
 from controlplane.pools.intents import intents_advance
-from controlplane.pools.models import Deployment, Pool
-from controlplane.pools.plan import Plan, plan
+from controlplane.pools.models import Deployment, PlanningTurn, Pool
+from controlplane.pools.plan import plan
+from controlplane.pools.plan_types import Plan
+from controlplane.pools.rollout import rollout_advance
+from controlplane.pools.workflows.common import Look
+from controlplane.pools.workflows.rebalance import budget_now
 from inference.contracts.console import DeploymentRemoved
 
 
@@ -19,40 +23,56 @@ from inference.contracts.console import DeploymentRemoved
 def deployment_reconcile(deployment_id: int) -> Plan | None:
     """Bring what shall run in line with what is wanted; None when there is no such deployment (any more).
 
-    It holds the rows of all nodes while it looks and acts (SQLite has but one writer anyway): so two reconciles never
-    see the same free device, and no report changes what the plan is made from. A report waits for milliseconds.
+    Whoever plans holds the one planning turn, so two plans never see the same free device. Reports go on meanwhile:
+    what they change is found by compare-and-set, or seen by the look that they ask for themselves.
     """
     deployment = Deployment.objects.select_for_update().filter(pk=deployment_id).first()
     if deployment is None:
         return None
-    nodes = list(Node.objects.select_for_update())
-    seen = selectors.snapshot(deployment, nodes)
+    flips_take_back(deployment)
+    workers_renew(deployment)
+    decision = rollout_advance(deployment)
+    _take_turn()
+    seen = selectors.snapshot(deployment, budget=budget_now(deployment))
     made = plan(seen)
-    names = {worker.worker_id: worker.name for worker in seen.workers}
     apply(deployment, made)
     changed = _refusals_record(made, deployment)
-    after = selectors.snapshot(deployment, nodes) if made.acts else seen
-    gone = [names[move.worker_id] for move in made.remove]
-    intents_advance(deployment, after, made, gone=gone)
-    if deployment.deleting and not after.workers:
+    workers = selectors.workers_seen(deployment) if made.acts else seen.workers
+    removed = {move.worker_id for move in made.remove}
+    look = Look(
+        deployment=deployment,
+        pools=seen.pools,
+        workers=workers,
+        made=made,
+        gone=[worker for worker in seen.workers if worker.worker_id in removed],
+        rollout=selectors.rollout_of(deployment),
+        decision=decision,
+    )
+    intents_advance(look)
+    if deployment.deleting and not workers:
         deployment.delete()
         broadcast(DeploymentRemoved(name=deployment.name))
-    elif made.acts or changed:
+    elif made.acts or changed or decision is not None:
         deployments_announce([deployment_id])
     if made.remove:
         _offer_freed_devices(deployment_id)
     return made
 
 
+def _take_turn() -> None:
+    PlanningTurn.objects.get_or_create(pk=PlanningTurn.ONLY)
+    PlanningTurn.objects.select_for_update().get(pk=PlanningTurn.ONLY)
+
+
 def _refusals_record(made: Plan, deployment: Deployment) -> bool:
     """Keep with each pool why it lacks workers; whether that is news."""
-    changed = 0
+    changed = False
     for pool in Pool.objects.filter(deployment=deployment):
-        reasons = [each.reason for each in (*made.wait, *made.refused) if each.pool_id == str(pool.pk)]
-        changed += (
-            Pool.objects.filter(pk=pool.pk).exclude(refusals="\n".join(reasons)).update(refusals="\n".join(reasons))
-        )
-    return changed > 0
+        reasons = "\n".join(each.reason for each in (*made.wait, *made.refused) if each.pool_id == str(pool.pk))
+        if pool.refusals != reasons:
+            pool.refusals, changed = reasons, True
+            pool.save(update_fields=["refusals"])
+    return changed
 
 
 def _offer_freed_devices(deployment_id: int) -> None:

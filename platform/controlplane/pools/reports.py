@@ -6,7 +6,8 @@ or a routing table may depend on asks for a reconcile, so that observing does no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -16,69 +17,95 @@ import msgspec
 import structlog
 from django.db import transaction
 
-from controlplane.fleet.models import Device, Node
-from controlplane.fleet.services import node_record_report
+from controlplane.fleet.services import Received, Recorded, nodes_record_reports
 from controlplane.pools.announce import deployments_announce, reconcile_request
 from controlplane.pools.models import Deployment, Worker
 from controlplane.pools.node_spec import node_specs_renew
-from inference.contracts.reports import NodeReport, WorkerReport
-from inference.contracts.states import NodePhase, WorkerDesired, WorkerPhase, may_move
+from inference.contracts.reports import WorkerReport
+from inference.contracts.states import WorkerDesired, WorkerPhase, may_move
 
 log = structlog.get_logger()
 
+#: Rows of one statement.
+_BATCH = 200
+
 #: Columns that a plan, an operation or the routing table is made from.
 _DECISIVE = frozenset(
-    {"phase", "attempts", "http_host", "http_port", "transfer_host", "transfer_port", "fingerprint", "context_length"}
+    {
+        "phase",
+        "attempts",
+        "http_host",
+        "http_port",
+        "transfer_host",
+        "transfer_port",
+        "fingerprint",
+        "context_length",
+        "observed_role",
+        "refused_role",
+    }
 )
 
 _ENDED = frozenset({WorkerPhase.STOPPED, WorkerPhase.STOPPING, WorkerPhase.FAILED})
 
+_WRITTEN = (
+    *_DECISIVE,
+    *("phase_since", "reason", "next_start_s", "drain_left_s", "load", "log_tail"),
+)
+
 
 @dataclass(slots=True)
 class _News:
-    """Deployments by what a report said of their workers: anything new, something decisive."""
+    """Workers that changed, and their deployments by what reports said of them: anything new, something decisive."""
 
+    changed: list[Worker] = field(default_factory=list)
     shown: set[int] = field(default_factory=set)
     decisive: set[int] = field(default_factory=set)
 
 
 @transaction.atomic
-def report_record(report: NodeReport, *, received_at: datetime) -> None:
-    """Write all that a node reported; a late report, or one of an unknown node, changes nothing."""
-    offered = _devices_on_offer(report.node_id)
-    node = node_record_report(report, received_at=received_at)
-    if node is None:
-        return
-    workers = {str(each.pk): each for each in Worker.objects.filter(node=node).select_related("pool")}
-    applied_all = report.observed_generation >= node.generation
-    if _is_ahead(report, node, workers):
-        node_specs_renew([node.pk])
+def reports_record(received: Sequence[Received]) -> None:
+    """Write all that nodes reported, in a number of queries that does not depend on how many they are. A late report,
+    or one of an unknown node, changes nothing."""
+    recorded = nodes_record_reports(received)
+    rows = Worker.objects.filter(node__in=[each.node for each in recorded]).select_related("pool")
+    workers: dict[UUID, dict[str, Worker]] = defaultdict(dict)
+    for row in rows:
+        workers[row.node_id][str(row.pk)] = row
     news = _News()
-    for seen in report.workers:
-        worker = workers.get(seen.worker_id)
-        if worker is not None and str(worker.incarnation) == seen.incarnation:
-            _write(worker, _columns(seen), received_at, news)
-    if applied_all:
-        _write_gone(workers.values(), report.workers, node, received_at, news)
+    ahead = [each.node.pk for each in recorded if _is_ahead(each, workers[each.node.pk])]
+    for each in recorded:
+        _note(each, workers[each.node.pk], news)
+    Worker.objects.bulk_update(news.changed, _WRITTEN, batch_size=_BATCH)
+    if ahead:
+        node_specs_renew(ahead)
     deployments_announce(news.shown)
-    if _devices_on_offer(report.node_id) != offered:
+    if any(each.devices_changed for each in recorded):
         reconcile_request(Deployment.objects.values_list("pk", flat=True))
     else:
         reconcile_request(news.decisive)
 
 
-def _devices_on_offer(node_id: str) -> set[str]:
-    """Devices of the node that a plan may give out, or could if they were free: a change of these is for everybody."""
-    try:
-        offered = Device.objects.filter(node=UUID(node_id), node__phase=NodePhase.READY, missing=False)
-    except ValueError:
-        return set()
-    return set(offered.values_list("device_id", flat=True))
+def _note(recorded: Recorded, workers: Mapping[str, Worker], news: _News) -> None:
+    """Put what one node said of its workers into their rows (not saved yet)."""
+    report, node = recorded.report, recorded.node
+    applied_all = report.observed_generation >= node.generation
+    for seen in report.workers:
+        worker = workers.get(seen.worker_id)
+        if worker is not None and str(worker.incarnation) == seen.incarnation:
+            _put(worker, _columns(seen, applied_all=applied_all), recorded.at, news)
+    if not applied_all:
+        return
+    mentioned = {each.worker_id for each in report.workers}
+    gone = {**NOT_SEEN, "phase": WorkerPhase.STOPPED, "reason": f"{node.name} no longer runs it"}
+    for worker_id, worker in workers.items():
+        if worker_id not in mentioned:
+            _put(worker, gone, recorded.at, news)
 
 
-def _is_ahead(report: NodeReport, node: Node, workers: dict[str, Worker]) -> bool:
+def _is_ahead(recorded: Recorded, workers: Mapping[str, Worker]) -> bool:
     """Whether the node follows a spec that we know nothing of: the database was restored from an older copy. Then a
     spec of a higher generation makes it do what is wanted now; workers that we don't know are stopped by it."""
+    report, node = recorded.report, recorded.node
     if report.observed_generation > node.generation:
         log.warning("node is ahead of us", node=node.name, observed=report.observed_generation, ours=node.generation)
         node.generation = report.observed_generation
@@ -93,8 +120,13 @@ def _is_ahead(report: NodeReport, node: Node, workers: dict[str, Worker]) -> boo
     return False
 
 
-def _columns(seen: WorkerReport) -> dict[str, Any]:
+def _columns(seen: WorkerReport, *, applied_all: bool) -> dict[str, Any]:
+    """applied_all: the node knows all that is wanted of it, so a refusal is about that and not about something that
+    was wanted earlier."""
+    refused = seen.refused_role if applied_all else None
     return {
+        "observed_role": seen.role,
+        "refused_role": refused or "",
         "phase": seen.phase,
         "reason": seen.reason,
         "attempts": seen.attempts,
@@ -111,19 +143,10 @@ def _columns(seen: WorkerReport) -> dict[str, Any]:
     }
 
 
-def _write_gone(
-    workers: Iterable[Worker], reported: Sequence[WorkerReport], node: Node, moment: datetime, news: _News
-) -> None:
-    """The node has applied our newest spec and does not mention the worker: it does not run there."""
-    mentioned = {each.worker_id for each in reported}
-    gone = {**NOT_SEEN, "phase": WorkerPhase.STOPPED, "reason": f"{node.name} no longer runs it"}
-    for worker in workers:
-        if str(worker.pk) not in mentioned:
-            _write(worker, gone, moment, news)
-
-
 #: What is known of a worker that nobody sees: nothing, which is not zero.
 NOT_SEEN: dict[str, Any] = {
+    "observed_role": "",
+    "refused_role": "",
     "next_start_s": None,
     "drain_left_s": None,
     "http_host": "",
@@ -134,8 +157,8 @@ NOT_SEEN: dict[str, Any] = {
 }
 
 
-def _write(worker: Worker, columns: dict[str, Any], moment: datetime, news: _News) -> None:
-    """Save what differs, and note whom it concerns."""
+def _put(worker: Worker, columns: dict[str, Any], moment: datetime, news: _News) -> None:
+    """Change what differs, and note whom it concerns."""
     old, load = WorkerPhase(worker.phase), worker.load
     changed = {name for name, value in columns.items() if getattr(worker, name) != value}
     if not changed:
@@ -145,8 +168,7 @@ def _write(worker: Worker, columns: dict[str, Any], moment: datetime, news: _New
     if "phase" in changed:
         _note_move(worker, old)
         worker.phase_since = moment
-        changed.add("phase_since")
-    worker.save(update_fields=changed)
+    news.changed.append(worker)
     news.shown.add(worker.pool.deployment_id)
     counts_down = worker.desired == WorkerDesired.DRAIN and worker.load != load
     if changed & _DECISIVE or counts_down:

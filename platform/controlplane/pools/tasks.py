@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from uuid import UUID
 
-import structlog
 from celery import shared_task
 
 from controlplane.core import clock
+from controlplane.fleet.services import Mailbox, report_read
 from controlplane.pools.models import Pool
 from controlplane.pools.reconcile import deployment_reconcile
-from controlplane.pools.reports import report_record
+from controlplane.pools.reports import reports_record
 from controlplane.pools.sweep import sweep as look_at_everything
-from inference.contracts import codec, names
-from inference.contracts.reports import NodeReport
+from inference.contracts import names
 
-log = structlog.get_logger()
+_mailbox = Mailbox(reports_record)
 
 
 @shared_task(name=names.TASK_RECORD_NODE_REPORT)
-def record_node_report(encoded: str) -> None:
-    """encoded: a `NodeReport`. One that can't be read is logged and dropped: the next is complete again."""
-    try:
-        report = codec.decode(encoded, NodeReport)
-    except codec.CodecError as error:
-        log.warning("node report not readable", error=str(error))
-        return
-    report_record(report, received_at=clock.now())
+def record_node_report(encoded: str, code: str = "") -> None:
+    """encoded: a `NodeReport`; code: its authentication code. One that can't be read, or that does not come from its
+    node, is logged and dropped: the next is complete again."""
+    received = report_read(encoded, code, at=clock.now())
+    if received is not None:
+        _mailbox.deliver(received)
 
 
 @shared_task(name=names.TASK_RECONCILE_POOL)

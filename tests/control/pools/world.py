@@ -5,23 +5,28 @@ The agents live in memory and speak the real messages; everything of the control
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from controlplane.catalog.models import Model
 from controlplane.fleet.models import Device, Node
 from controlplane.operations.models import Operation
+from controlplane.operations.services import operation_cancel, operation_retry
 from controlplane.pools import services, tasks
 from controlplane.pools.models import Allocation, Deployment, Pool, Worker
-from controlplane.pools.services import Resized
+from controlplane.pools.routing import deployment_routes
+from controlplane.pools.services import Resized, Shape
 from inference.contracts import codec, names
 from inference.contracts.reports import Address, DeviceReport, NodeReport, WorkerLoad, WorkerReport
-from inference.contracts.specs import NodeSpec, WorkerSpec
+from inference.contracts.specs import EngineSettings, NodeSpec, WorkerSpec
 from inference.contracts.states import DeviceKind, NodePhase, Role, WorkerDesired, WorkerPhase
 from tests.control.conftest import OPERATOR, Clock, Outbox
+
+T = TypeVar("T")
 
 FINGERPRINT = "fingerprint-of-all"
 IDLE = WorkerLoad(running=0, waiting=0, waiting_tokens=0, kv_blocks_used=0, kv_blocks_total=100)
@@ -29,9 +34,12 @@ IDLE = WorkerLoad(running=0, waiting=0, waiting_tokens=0, kv_blocks_used=0, kv_b
 
 @dataclass
 class Process:
-    """One worker as its agent sees it."""
+    """One worker as its agent sees it. role: what it is now. refuses: it can't be switched, and says so."""
 
     spec: WorkerSpec
+    role: Role = Role.UNIFIED
+    refuses: str = ""
+    refused_role: Role | None = None
     phase: WorkerPhase = WorkerPhase.STARTING
     fingerprint: str = FINGERPRINT
     load: WorkerLoad | None = None
@@ -39,12 +47,17 @@ class Process:
     attempts: int = 1
     log_tail: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        self.role = self.spec.role
+
     def report(self) -> WorkerReport:
         up = self.phase in (WorkerPhase.READY, WorkerPhase.DRAINING)
         return WorkerReport(
             worker_id=self.spec.worker_id,
             incarnation=self.spec.incarnation,
-            role=self.spec.role,
+            role=self.role,
+            refused_role=self.refused_role,
+            revision=self.spec.revision,
             phase=self.phase,
             http=Address(host="10.0.0.1", port=9000) if up else None,
             transfer=Address(host="10.0.0.1", port=9001) if up else None,
@@ -78,16 +91,21 @@ class Agent:
             del self.processes[worker_id]
         for worker_id, worker in listed.items():
             process = self.processes.setdefault(worker_id, Process(worker))
+            if process.spec.incarnation != worker.incarnation:
+                process = self.processes[worker_id] = Process(worker)
             self._follow(process, worker)
 
     @staticmethod
     def _follow(process: Process, worker: WorkerSpec) -> None:
         if worker.restart > process.spec.restart:
             process.phase, process.attempts, process.reason = WorkerPhase.STARTING, 1, ""
+        if worker.role != process.spec.role:
+            process.refused_role = None
         process.spec = worker
-        if worker.desired == WorkerDesired.DRAIN and process.phase == WorkerPhase.READY:
+        busy = worker.desired == WorkerDesired.DRAIN or worker.role not in (process.role, process.refused_role)
+        if busy and process.phase == WorkerPhase.READY:
             process.phase = WorkerPhase.DRAINING
-        elif worker.desired == WorkerDesired.RUN and process.phase == WorkerPhase.DRAINING:
+        elif not busy and process.phase == WorkerPhase.DRAINING:
             process.phase = WorkerPhase.READY
 
     def come_up(self) -> None:
@@ -97,9 +115,20 @@ class Agent:
                 process.phase = WorkerPhase.READY
 
     def finish_drains(self) -> None:
+        """Whoever drains has nothing left: it stops, or changes its role if that is what it drains for."""
         for process in self.processes.values():
-            if process.phase == WorkerPhase.DRAINING:
+            if process.phase == WorkerPhase.DRAINING and process.spec.desired == WorkerDesired.RUN:
+                self._switch(process)
+            elif process.phase == WorkerPhase.DRAINING:
                 process.phase = WorkerPhase.STOPPED
+
+    @staticmethod
+    def _switch(process: Process) -> None:
+        process.phase = WorkerPhase.READY
+        if process.refuses:
+            process.refused_role, process.reason = process.spec.role, process.refuses
+        else:
+            process.role = process.spec.role
 
     def message(self) -> NodeReport:
         self.sequence += 1
@@ -180,12 +209,21 @@ class World:
 
     # -- what operators do
 
-    def deploy(self, *, prefill: int = 0, decode: int = 0, unified: int = 0, name: str = "m", **more: Any) -> Operation:
+    def deploy(
+        self,
+        *,
+        prefill: int = 0,
+        decode: int = 0,
+        unified: int = 0,
+        name: str = "m",
+        shape: dict[str, Any] | None = None,
+        **more: Any,
+    ) -> Operation:
         self.now.advance(1)
         counts = {Role.PREFILL: prefill, Role.DECODE: decode, Role.UNIFIED: unified}
         with self.committing():
             _, operation = services.deployment_create(
-                name=name, model="tiny", counts=counts, requested_by=OPERATOR, **more
+                name=name, model="tiny", shape=Shape(counts=counts, **shape or {}), requested_by=OPERATOR, **more
             )
         self.settle()
         return operation
@@ -202,6 +240,51 @@ class World:
             )
         self.settle()
         return resized
+
+    def rebalance(self, prefill: int, decode: int, **more: Any) -> Operation:
+        self.now.advance(1)
+        generations = {Role.PREFILL: self.pool("prefill").generation, Role.DECODE: self.pool("decode").generation}
+        return self.ask(
+            services.deployment_rebalance,
+            name="m",
+            prefill=prefill,
+            decode=decode,
+            **({"generations": generations} | more),
+        )
+
+    def flip(self, worker: str, **more: Any) -> Operation:
+        return self.ask(services.worker_flip, worker_id=self.worker(worker).pk, **more)
+
+    def restart(self, worker: str, **more: Any) -> Operation:
+        return self.ask(services.worker_restart, worker_id=self.worker(worker).pk, **more)
+
+    def roll_out(self, **more: Any) -> Operation:
+        """New settings, unless said otherwise."""
+        self.now.advance(1)
+        return self.ask(services.deployment_roll_out, name="m", **({"settings": EngineSettings(kv_tokens=4096)} | more))
+
+    def roll_back(self, **more: Any) -> Operation:
+        self.now.advance(1)
+        return self.ask(services.deployment_roll_back, name="m", **more)
+
+    def cancel(self, operation: Operation) -> Operation:
+        with self.committing():
+            cancelled = operation_cancel(operation.pk, by=OPERATOR)
+        self.settle()
+        return cancelled
+
+    def retry(self, operation: Operation) -> Operation:
+        with self.committing():
+            again = operation_retry(operation.pk, by=OPERATOR)
+        self.settle()
+        return again
+
+    def ask(self, service: Callable[..., T], **wanted: Any) -> T:
+        """A service that somebody asks for, and all that follows from it."""
+        with self.committing():
+            answered = service(requested_by=OPERATOR, **wanted)
+        self.settle()
+        return answered
 
     def delete(self, name: str = "m") -> Operation:
         with self.committing():
@@ -221,7 +304,7 @@ class World:
                 self._run(task, *arguments)
         raise AssertionError("tasks send each other without end")
 
-    def _run(self, task: str, argument: Any) -> None:
+    def _run(self, task: str, argument: Any, *_code: Any) -> None:
         if task == names.TASK_RECONCILE_POOL:
             self.reconciles += 1
             with self.committing():
@@ -270,6 +353,16 @@ class World:
 
     def operation(self, operation: Operation) -> Operation:
         return Operation.objects.get(pk=operation.pk)
+
+    def outcome(self, operation: Operation) -> tuple[str, str]:
+        """Its state and outcome."""
+        row = self.operation(operation)
+        return row.state, row.outcome
+
+    def serving(self) -> Counter[tuple[str, int]]:
+        """Workers that routers are told of, by role and revision."""
+        (route,) = deployment_routes()
+        return Counter((str(worker.role), worker.revision) for worker in route.workers)
 
     def steps(self, operation: Operation) -> list[str]:
         return list(operation.steps.values_list("text", flat=True))

@@ -85,6 +85,12 @@ class Migration(migrations.Migration):
             field=models.CharField(choices=[(inference.contracts.states.WorkerPhase['ASSIGNED'], inference.contracts.states.WorkerPhase['ASSIGNED']), (inference.contracts.states.WorkerPhase['STARTING'], inference.contracts.states.WorkerPhase['STARTING']), (inference.contracts.states.WorkerPhase['LOADING'], inference.contracts.states.WorkerPhase['LOADING']), (inference.contracts.states.WorkerPhase['READY'], inference.contracts.states.WorkerPhase['READY']), (inference.contracts.states.WorkerPhase['DRAINING'], inference.contracts.states.WorkerPhase['DRAINING']), (inference.contracts.states.WorkerPhase['SWITCHING'], inference.contracts.states.WorkerPhase['SWITCHING']), (inference.contracts.states.WorkerPhase['STOPPING'], inference.contracts.states.WorkerPhase['STOPPING']), (inference.contracts.states.WorkerPhase['STOPPED'], inference.contracts.states.WorkerPhase['STOPPED']), (inference.contracts.states.WorkerPhase['BACKOFF'], inference.contracts.states.WorkerPhase['BACKOFF']), (inference.contracts.states.WorkerPhase['FAILED'], inference.contracts.states.WorkerPhase['FAILED']), (inference.contracts.states.WorkerPhase['UNKNOWN'], inference.contracts.states.WorkerPhase['UNKNOWN'])], default=inference.contracts.states.WorkerPhase['ASSIGNED'], max_length=16),
         ),
         migrations.CreateModel(
+            name='PlanningTurn',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+            ],
+        ),
+        migrations.CreateModel(
             name='Revision',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -116,7 +122,10 @@ class Migration(migrations.Migration):
                 ('started_at', models.DateTimeField()),
                 ('step_at', models.DateTimeField()),
                 ('ready_at', models.DateTimeField(null=True)),
-                ('reverting', models.TextField(blank=True)),
+                ('requests', models.PositiveIntegerField(default=0)),
+                ('error_rate', models.FloatField(null=True)),
+                ('slo_miss_rate', models.FloatField(null=True)),
+                ('operation_id', models.UUIDField()),
                 ('candidate', models.ForeignKey(on_delete=django.db.models.deletion.RESTRICT, related_name='+', to='pools.revision')),
                 ('deployment', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='rollout', to='pools.deployment')),
             ],

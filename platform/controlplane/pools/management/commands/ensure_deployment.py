@@ -47,7 +47,7 @@ class Command(BaseCommand):
                 services.deployment_create(
                     name=options["name"],
                     model=options["model"],
-                    counts={role: options[role] for role in Role},
+                    shape=services.Shape(counts={role: options[role] for role in Role}),
                     requested_by=REQUESTED_BY,
                 )
             except Invalid as error:

@@ -12,9 +12,9 @@ from controlplane.core import clock
 from controlplane.core.errors import NotFound
 from controlplane.pools import selectors
 from controlplane.pools.models import Deployment, Worker
+from controlplane.pools.news import worker_news
 from controlplane.pools.pairing import serves
 from controlplane.pools.presenters import worker_peer
-from controlplane.pools.progress import worker_news
 from inference.contracts.states import Role, WorkerDesired, WorkerPhase
 
 _PAUSE_S = 0.3

@@ -1,0 +1,94 @@
+"""Moving a roll-out on: what `rollout_steps.decide` says of the present state, written into rows."""
+
+from __future__ import annotations
+
+import structlog
+
+from controlplane.core import clock
+from controlplane.pools import selectors
+from controlplane.pools.models import Deployment, Revision, Rollout
+from controlplane.pools.rollout_health import Health, health_of
+from controlplane.pools.rollout_steps import Decision, Promote, RolloutSeen, Step, TakeBack, Wait, decide
+from controlplane.telemetry.selectors import revision_window
+
+log = structlog.get_logger()
+
+
+def rollout_begin(deployment: Deployment, candidate: Revision, *, operation_id: object, judged: bool) -> None:
+    """Want `candidate` instead of the stable revision: step by step when `judged`, else everywhere at once. One that
+    was under way gives way. The caller has locked the deployment."""
+    now = clock.now()
+    Rollout.objects.update_or_create(
+        deployment=deployment,
+        defaults={
+            "candidate": candidate,
+            "operation_id": operation_id,
+            "share": 0.0 if judged else 1.0,
+            "judged": judged,
+            "paused": False,
+            "started_at": now,
+            "step_at": now,
+            "ready_at": None,
+            "requests": 0,
+            "error_rate": None,
+            "slo_miss_rate": None,
+        },
+    )
+
+
+def rollout_drop(deployment: Deployment) -> bool:
+    """Want the stable revision everywhere again; whether a roll-out was under way."""
+    return Rollout.objects.filter(deployment=deployment).delete()[0] > 0
+
+
+def rollout_advance(deployment: Deployment) -> Decision | None:
+    """Look at the roll-out and move it on by as much as can be decided now; None when there is none. The caller has
+    locked the deployment. Whoever shows the operation tells the decision."""
+    rollout = selectors.rollout_of(deployment)
+    if rollout is None or deployment.deleting:
+        return None
+    now = clock.now()
+    health = _health(deployment, rollout)
+    seen = RolloutSeen(
+        candidate=rollout.candidate.number,
+        share=rollout.share,
+        judged=rollout.judged,
+        paused=rollout.paused,
+        step_at=rollout.step_at,
+        ready_at=rollout.ready_at,
+    )
+    pools, workers = selectors.pools_seen(deployment), selectors.workers_seen(deployment)
+    decision = decide(seen, pools, workers, health, deployment.policy, now)
+    rollout.requests, rollout.error_rate, rollout.slo_miss_rate = (
+        health.requests,
+        health.error_rate,
+        health.slo_miss_rate,
+    )
+    match decision:
+        case Wait(ready=ready):
+            rollout.ready_at = (rollout.ready_at or now) if ready else None
+            rollout.save()
+        case Step(share=share):
+            log.info("roll-out goes on", deployment=deployment.name, share=share)
+            rollout.share, rollout.step_at, rollout.ready_at = share, now, None
+            rollout.save()
+        case Promote():
+            _promote(deployment, rollout)
+        case TakeBack(why=why):
+            log.warning("roll-out is taken back", deployment=deployment.name, reason=why)
+            rollout.delete()
+    return decision
+
+
+def _health(deployment: Deployment, rollout: Rollout) -> Health:
+    if not rollout.judged or not rollout.share:
+        return Health()
+    window = revision_window(deployment.name, rollout.candidate.number, since=rollout.started_at)
+    return health_of(window, slo_ttft_s=deployment.slo_ttft_s, slo_tpot_s=deployment.slo_tpot_s)
+
+
+def _promote(deployment: Deployment, rollout: Rollout) -> None:
+    log.info("revision promoted", deployment=deployment.name, revision=rollout.candidate.number)
+    deployment.previous, deployment.stable = deployment.stable, rollout.candidate.number
+    deployment.save(update_fields=["previous", "stable"])
+    rollout.delete()
