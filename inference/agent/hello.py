@@ -6,6 +6,7 @@ The agent never waits for it: it starts with what it remembers, and says hello b
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 
 import structlog
@@ -20,6 +21,8 @@ FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 #: Between two hellos that were both answered, however often another is asked for.
 REST_S = 10.0
+#: A hello that is said again is put off by up to so long: what makes one node say it makes all of a fleet.
+SPREAD_S = 4.0
 
 log = structlog.get_logger()
 
@@ -82,7 +85,9 @@ class Greeter:
         self._loop = asyncio.get_running_loop()
         pause = self._first_pause_s
         while True:
-            await self._due.wait()
+            if not self._due.is_set():
+                await self._due.wait()
+                await asyncio.sleep(random.uniform(0, SPREAD_S))  # noqa: S311 - spreads load, hides nothing
             self._due.clear()
             if await self._once():
                 pause = self._first_pause_s

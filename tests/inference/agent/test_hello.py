@@ -103,6 +103,7 @@ async def test_a_control_plane_in_trouble_is_asked_again(status: int) -> None:
 
 async def test_the_greeter_goes_on_until_it_is_answered_and_again_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hello_module, "REST_S", 0.05)
+    monkeypatch.setattr(hello_module, "SPREAD_S", 0.05)
     answers = iter([503, 401, 200, 200])
     heard: list[NodeWelcome] = []
     calls = 0
