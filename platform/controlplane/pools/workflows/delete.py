@@ -58,6 +58,7 @@ def deployment_delete(*, name: str, requested_by: str, reason: str = "") -> Oper
             *(worker_target(worker) for worker in workers if str(worker.pk) in busy),
         ],
         title=f"Delete {name}",
+        deployment=deployment.name,
         requested_by=requested_by,
         request=msgspec.to_builtins(Request(deployment_id=deployment.pk)),
         reason=reason,

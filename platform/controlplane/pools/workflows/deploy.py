@@ -124,6 +124,7 @@ def deployment_create(
         kind=OperationKind.DEPLOY,
         targets=[deployment_target(deployment)],
         title=f"Deploy {name}",
+        deployment=deployment.name,
         requested_by=requested_by,
         request=msgspec.to_builtins(Request(deployment_id=deployment.pk)),
         reason=reason,

@@ -69,6 +69,7 @@ def worker_flip(
         kind=OperationKind.FLIP,
         targets=[worker_target(worker), pool_target(old), pool_target(new)],
         title=f"Flip {worker.name} of {deployment} to {new.role}, {how}",
+        deployment=deployment.name,
         requested_by=requested_by,
         request=msgspec.to_builtins(
             Request(deployment_id=deployment.pk, worker_id=str(worker_id), role=Role(new.role))

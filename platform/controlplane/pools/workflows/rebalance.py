@@ -78,6 +78,7 @@ def deployment_rebalance(
         kind=OperationKind.REBALANCE,
         targets=[pool_target(pool) for pool in pools],
         title=f"Rebalance {deployment} from {shape_in_words(before)} to {shape_in_words(wanted)}",
+        deployment=deployment.name,
         requested_by=requested_by,
         request=msgspec.to_builtins(
             Request(deployment_id=deployment.pk, prefill=prefill, decode=decode, budget=budget)

@@ -81,6 +81,7 @@ def pool_resize(
         kind=OperationKind.RESIZE,
         targets=[pool_target(pool)],
         title=f"Resize {pool.role} of {deployment} from {before} to {replicas}",
+        deployment=deployment.name,
         requested_by=requested_by,
         request=msgspec.to_builtins(Request(deployment_id=deployment.pk, pool_id=str(pool_id), replicas=replicas)),
         reason=reason,

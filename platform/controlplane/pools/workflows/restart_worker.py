@@ -58,6 +58,7 @@ def worker_restart(
         kind=OperationKind.RESTART_WORKER,
         targets=[worker_target(worker)],
         title=f"Restart {worker.name} of {deployment}",
+        deployment=deployment.name,
         requested_by=requested_by,
         request=msgspec.to_builtins(Request(deployment_id=deployment.pk, worker_id=str(worker_id))),
         reason=reason,

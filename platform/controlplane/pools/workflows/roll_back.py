@@ -63,6 +63,7 @@ def deployment_roll_back(
         kind=OperationKind.ROLL_BACK,
         targets=[deployment_target(deployment)],
         title=f"Roll {deployment} back to revision {number}",
+        deployment=deployment.name,
         requested_by=requested_by,
         request=msgspec.to_builtins(Request(deployment_id=deployment.pk, to=number)),
         reason=reason,

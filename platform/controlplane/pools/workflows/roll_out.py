@@ -97,6 +97,7 @@ def deployment_roll_out(
         kind=OperationKind.ROLL_OUT,
         targets=[deployment_target(deployment)],
         title=f"Roll out {wanted.model}{f' ({note})' if note else ''} on {deployment}"[:200],
+        deployment=deployment.name,
         requested_by=requested_by,
         request=msgspec.to_builtins(wanted),
         reason=reason,
