@@ -44,7 +44,8 @@ class KeyUse:
             return
         try:
             async with self._redis.pipeline(transaction=False) as pipe:
-                pipe.hset(names.KEY_USE_KEY, mapping=sending)
+                for key_id, second in sending.items():
+                    pipe.hset(names.KEY_USE_KEY, key_id, str(second))
                 await pipe.execute()
         except (RedisError, OSError, TimeoutError) as error:
             _log.debug("use of keys not sent, kept for later", keys=len(sending), error=str(error))
