@@ -225,6 +225,9 @@ class NodeStep(bootsteps.StartStopStep):
         self.node.start()
 
     def stop(self, worker: Any) -> None:
+        if worker.exitcode:
+            log.error("the consumer of the queue broke down; workers serve on until the agent is started again")
+            _start_again()
         self.node.stop()
 
     def terminate(self, worker: Any) -> None:

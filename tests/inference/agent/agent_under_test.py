@@ -75,7 +75,14 @@ class AgentUnderTest:
                 env={**inherited, **self._environment},
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
+
+    def kill_group(self) -> int:
+        """Kill everything in the agent's process group, as a service manager does; the exit code."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGKILL)
+        return self.wait_end()
 
     def signal(self, number: signal.Signals, within_s: float = 30.0) -> int:
         """Send it and wait for the end; the exit code."""

@@ -133,27 +133,6 @@ def test_workers_outlive_an_agent_that_is_told_to_leave_them(tmp_path: Path, bro
         assert agent.wait("w1", WorkerPhase.READY).pid == pid
 
 
-def test_f12_redis_away_three_seconds_then_empty_then_away_again(tmp_path: Path, broker: ValkeyServer) -> None:
-    with AgentUnderTest(tmp_path, broker) as agent:
-        agent.want(worker("w1"))
-        pid = agent.wait("w1", WorkerPhase.READY).pid
-        broker.stop()
-        time.sleep(3.0)
-        broker.start(empty=True)
-        broker.stop()
-        broker.start()
-        generation = agent.want(worker("w1"), worker("w2"))
-        agent.wait("w2", WorkerPhase.READY)
-        report = agent.newest()
-        assert report is not None
-        assert report.observed_generation == generation
-        assert agent.wait("w1", WorkerPhase.READY).pid == pid, "workers do not notice"
-        gap = [report.sequence for report in agent.reports()]
-        assert gap == list(range(gap[0], gap[0] + len(gap))), "no report of the time before comes late"
-        log = agent.log.read_text()
-        assert log.count("reports do not arrive") <= 3, "one line per outage, not one per try"
-
-
 def test_supervision_goes_on_while_redis_is_frozen(tmp_path: Path, broker: ValkeyServer) -> None:
     with AgentUnderTest(tmp_path, broker) as agent:
         agent.want(worker("w1"))
