@@ -359,10 +359,11 @@ export interface WorkerView {
   readonly observed_role: Role | null;
 }
 
-/** One model and set of settings that the deployment runs or ran. */
+/** One model and set of settings that the deployment runs or ran. model_revision: of a hub id; empty: its default. */
 export interface RevisionView {
   readonly number: number;
   readonly model: string;
+  readonly model_revision: string;
   readonly settings: EngineSettings;
   readonly note: string;
   readonly created_by: string;
@@ -374,6 +375,7 @@ export interface RevisionView {
  *
  * share: of the workers that shall run the candidate now, 0..1. ready: candidate workers that are ready.
  * error_rate, slo_miss_rate: of requests answered by the candidate since it began; None while there were none.
+ * paused: it keeps its share until somebody resumes it.
  */
 export interface RolloutView {
   readonly operation_id: string;
@@ -386,6 +388,7 @@ export interface RolloutView {
   readonly requests: number;
   readonly error_rate: number | null;
   readonly slo_miss_rate: number | null;
+  readonly paused: boolean;
 }
 
 /**

@@ -56,6 +56,32 @@ def test_each_mistake_has_its_id(sound: Settings, changes: dict[str, object], id
     assert all(message.hint for message in check_settings(None))
 
 
+OIDC = {"OIDC_ISSUER": "https://login.example/realm", "OIDC_CLIENT_ID": "tandem"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "ids"),
+    [
+        ({}, []),
+        ({"OIDC_ISSUER": "http://127.0.0.1:9000"}, []),
+        ({"OIDC_ISSUER": "http://login.example"}, ["tandem.E013"]),
+        ({"OIDC_ISSUER": "login.example"}, ["tandem.E013"]),
+        ({"OIDC_CLIENT_ID": ""}, ["tandem.E014"]),
+        ({"OIDC_ROLES": {"ops": "operator"}, "OIDC_DEFAULT_ROLE": "none"}, []),
+        ({"OIDC_ROLES": {"ops": "king"}}, ["tandem.E015"]),
+        ({"OIDC_ROLES": {"ops": "none"}}, ["tandem.E015"]),
+        ({"OIDC_DEFAULT_ROLE": "nobody"}, ["tandem.E015"]),
+    ],
+)
+def test_an_identity_provider_is_reached_safely_and_gives_roles_that_there_are(
+    sound: Settings, changes: dict[str, object], ids: list[str]
+) -> None:
+    for name, value in (OIDC | changes).items():
+        setattr(sound, name, value)
+
+    assert found() == ids
+
+
 def test_debug_is_refused_at_a_public_address_only(sound: Settings) -> None:
     sound.DEBUG = True
     assert found() == []

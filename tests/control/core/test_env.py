@@ -37,3 +37,18 @@ def test_a_secret_file_that_is_not_there_is_no_empty_secret(monkeypatch: pytest.
 
     with pytest.raises(ImproperlyConfigured, match="not a readable file"):
         env.secret(NAME)
+
+
+def test_pairs_are_read_with_equal_signs_in_their_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of a directory have names like these."""
+    monkeypatch.setenv(NAME, "cn=ops=operator, admins = admin")
+
+    assert env.pairs(NAME) == {"cn=ops": "operator", "admins": "admin"}
+
+
+@pytest.mark.parametrize("value", ["ops", "=admin", "ops=", "ops=admin,x"])
+def test_what_is_no_pair_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv(NAME, value)
+
+    with pytest.raises(ImproperlyConfigured, match="group=role"):
+        env.pairs(NAME)
