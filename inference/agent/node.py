@@ -23,6 +23,7 @@ from inference.agent.config import Settings
 from inference.agent.engines.command import EngineRegistry
 from inference.agent.hello import Greeter
 from inference.agent.hosts import Hosts
+from inference.agent.inbox import Inbox
 from inference.agent.launcher import Launcher
 from inference.agent.links import Links
 from inference.agent.log_reply import send_log_reply
@@ -68,7 +69,6 @@ class Node:
         self._settings = settings
         self._state = state
         self._says = says
-        self._taken = 0
         self._member = LiveMembership(membership, state=state, settings=settings, on_broker_changed=_start_again)
         self._node_id = membership.welcome.node_id
         self._control_queue = ControlQueue(app, timeout_s=settings.redis_timeout_s, backlog=settings.report_backlog)
@@ -111,9 +111,8 @@ class Node:
         if known is not None and known.node_id == self._node_id:
             self._want_beside_workers(known)
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
-        tasks.register(
-            app, seal=self._member.seal, taken=self._note_taken, submit=self._submit, send_log=self._send_log
-        )
+        self._inbox = Inbox(seal=self._member.seal, submit=self._submit, send_log=self._send_log)
+        tasks.register(app, self._inbox)
 
     def start(self) -> None:
         self._thread.start()
@@ -129,9 +128,6 @@ class Node:
         self._control_queue.close()
 
     # -- messages --------------------------------------------------------------------------------
-
-    def _note_taken(self) -> None:
-        self._taken += 1
 
     def _submit(self, spec: NodeSpec) -> bool:
         new = self._supervisor.submit(spec)
@@ -198,7 +194,7 @@ class Node:
                 watch,
                 broker=broker,
                 queue=node_queue(self._node_id),
-                taken=lambda: self._taken,
+                taken=lambda: self._inbox.taken,
                 limit_s=settings.watchdog_s,
                 on_stalled=_start_again,
             )

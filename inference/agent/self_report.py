@@ -18,10 +18,18 @@ from inference.contracts.reports import DeviceReport, LinkReport, NodeHello, Nod
 
 
 class SelfReport:
-    """data: the folder whose disk counts. clock: unix seconds of this machine, told and never compared with."""
+    """data: the folder whose disk counts. clock: unix seconds of this machine, told and never compared with. hostname,
+    engines: None for what this machine says."""
 
     def __init__(
-        self, *, hosts: Hosts, inventory: Inventory, data: Path, clock: Callable[[], float] = time.time
+        self,
+        *,
+        hosts: Hosts,
+        inventory: Inventory,
+        data: Path,
+        clock: Callable[[], float] = time.time,
+        hostname: str | None = None,
+        engines: Mapping[str, str] | None = None,
     ) -> None:
         self._hosts = hosts
         self._inventory = inventory
@@ -29,7 +37,8 @@ class SelfReport:
         self._clock = clock
         self._boot_id = uuid.uuid4().hex
         self._sequence = count(1)
-        self._engines = engine_versions()
+        self._hostname = hostname or socket.gethostname()
+        self._engines = dict(engine_versions() if engines is None else engines)
 
     def devices(self) -> Sequence[DeviceReport]:
         """This node's devices as they are now."""
@@ -40,7 +49,7 @@ class SelfReport:
         return NodeHello(
             node_id=node_id,
             name=name,
-            hostname=socket.gethostname(),
+            hostname=self._hostname,
             address=self._hosts.advertised,
             agent_version=AGENT_VERSION,
             devices=inventory.devices({}),
@@ -70,7 +79,7 @@ class SelfReport:
             boot_id=self._boot_id,
             sequence=next(self._sequence),
             observed_generation=observed_generation,
-            hostname=socket.gethostname(),
+            hostname=self._hostname,
             address=self._hosts.advertised,
             agent_version=AGENT_VERSION,
             devices=inventory.devices(holders),

@@ -8,6 +8,7 @@ from celery import Celery
 
 from inference.agent import tasks
 from inference.agent.acceptance import SpecRefused
+from inference.agent.inbox import Inbox
 from inference.agent.seal import Seal, WrongCode
 from inference.contracts.auth import sign_message
 from inference.contracts.codec import encode_text
@@ -52,12 +53,9 @@ class Agent:
         self.seal = Seal(key)
         self.specs: list[NodeSpec] = []
         self.requests: list[LogRequest] = []
-        self.taken = 0
+        self.inbox = Inbox(seal=self.seal, submit=self._submit, send_log=self.requests.append)
         self.app = Celery(set_as_current=False, fixups=[])
-        tasks.register(self.app, seal=self.seal, taken=self._take, submit=self._submit, send_log=self.requests.append)
-
-    def _take(self) -> None:
-        self.taken += 1
+        tasks.register(self.app, self.inbox)
 
     def _submit(self, spec: NodeSpec) -> bool:
         if spec.node_id != "n":
@@ -83,7 +81,7 @@ def test_only_a_spec_with_its_code_is_submitted_and_nothing_that_arrives_breaks_
     agent.receive(TASK_APPLY_NODE_SPEC, other, sign_message(KEY, TASK_APPLY_NODE_SPEC, other))
     assert [taken.generation for taken in agent.specs] == [1]
     assert agent.seal.refused == 2
-    assert agent.taken == 5, "whatever comes of a message, the consumer took it"
+    assert agent.inbox.taken == 5, "whatever comes of a message, the consumer took it"
 
 
 def test_a_log_is_sent_only_to_whoever_proves_to_be_the_control_plane() -> None:
