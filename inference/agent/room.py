@@ -32,8 +32,8 @@ class Room:
         Raises:
             NoRoom: too little disk, or less memory free on the worker's devices than it needs at the very least.
         """
-        disk = shutil.disk_usage(self._folder).free
-        if disk < self._disk_floor:
+        disk = _disk_free(self._folder)
+        if disk is not None and disk < self._disk_floor:
             floor = amount(self._disk_floor)
             raise NoRoom(f"{amount(disk)} of disk is free in {self._folder}; {floor} is the least to start a worker")
         need = spec.memory_bytes or weights_on_disk(spec.model_path)
@@ -44,6 +44,13 @@ class Room:
         if free is not None and free < need:
             where = f"device {', '.join(sorted(gpus))}" if gpus else "this machine"
             raise NoRoom(f"{amount(free)} of memory is free on {where}; the model needs {amount(need)} at least")
+
+
+def _disk_free(folder: Path) -> int | None:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None
 
 
 def free_on(device_ids: set[str], devices: Sequence[DeviceReport]) -> int | None:

@@ -21,6 +21,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import msgspec
@@ -29,18 +30,18 @@ import structlog
 from inference.agent import worker_log
 from inference.agent.acceptance import SpecRefused, accepts
 from inference.agent.config import OnStop, Settings
-from inference.agent.diff import Action, ActionKind, ProcessState, ProcessView, changes, diff
+from inference.agent.diff import Action, ActionKind, ProcessState, ProcessView, diff
 from inference.agent.hosts import Hosts
-from inference.agent.launcher import Launcher, LaunchFailed
+from inference.agent.launcher import Launcher
 from inference.agent.probes import Prober
-from inference.agent.room import NoRoom, Room
+from inference.agent.room import Room
 from inference.agent.state_dir import StateDir
 from inference.agent.track import Track
-from inference.agent.weights.store import NotHere
+from inference.agent.worker_acts import WorkerActs
 from inference.agent.worker_client import WorkerClient
 from inference.contracts.reports import Address, DeviceReport, WorkerReport
 from inference.contracts.specs import NodeSpec, WorkerSpec
-from inference.contracts.states import WorkerDesired, WorkerPhase
+from inference.contracts.states import WorkerDesired
 from inference.contracts.worker import ProcessAnnouncement
 
 log = structlog.get_logger()
@@ -72,7 +73,8 @@ class Supervisor:
         self._launcher = launcher
         self._settings = settings
         self._on_change = on_change
-        self._room = Room(state.root, disk_floor=settings.disk_floor_bytes, devices=devices)
+        room = Room(state.root, disk_floor=settings.disk_floor_bytes, devices=devices)
+        self._acts = WorkerActs(state=state, launcher=launcher, room=room, settings=settings)
         self._lock = threading.Lock()
         known = state.spec
         self._spec = known if known is not None and known.node_id == node_id else None
@@ -195,14 +197,14 @@ class Supervisor:
 
     def _tick(self, now: float, prober: Prober) -> None:
         for track in self._tracks.values():
-            self._guard(track.spec.worker_id, partial(self._observe, track, now))
+            self._guard(track.spec.worker_id, partial(self._acts.observe, track, now))
         wanted = self._wanted()
         if wanted is not None:
             self._align(wanted)
         actions = diff(wanted, [self._view(track, now) for track in self._tracks.values()], now)
         specs = {worker.worker_id: worker for worker in wanted.workers} if wanted else {}
         for action in actions:
-            self._guard(action.worker_id, partial(self._apply, action, specs, now))
+            self._guard(action.worker_id, partial(self._apply, action, specs.get(action.worker_id), now))
         self._talk(now, prober)
         self._applied_generation = self._spec.generation if self._spec else 0
         phases = [(worker_id, track.news(now)) for worker_id, track in self._tracks.items()]
@@ -256,77 +258,14 @@ class Supervisor:
             elif known.spec.incarnation == worker.incarnation:
                 known.restart = max(known.restart, worker.restart)
 
-    def _observe(self, track: Track, now: float) -> None:
-        """Look at one process: has it ended, is it past a deadline, does it run, has it said what it is."""
-        if track.process is None:
+    def _apply(self, action: Action, spec: WorkerSpec | None, now: float) -> None:
+        if action.kind is ActionKind.FORGET:
+            self._launcher.forget(action.worker_id)
+            del self._tracks[action.worker_id]
             return
-        log_file = self._state.log_file(track.spec.worker_id)
-        worker_log.rotate(log_file, self._settings.log_limit_bytes)
-        track.press(now)
-        how = track.process.poll()
-        if how is not None:
-            track.ended(how, (worker_log.tail(log_file) or ("",))[-1], now, self._settings)
-            self._launcher.record_end(track.spec, track.attempts, track.restart, track.failed)
-            log.info("worker is gone", worker_id=track.spec.worker_id, how=str(how), reason=track.reason)
-            return
-        track.health.looked_at(track.process.suspended, now)
-        if track.announcement is None:
-            track.announcement = self._state.announcement(track.spec, track.process.pid)
-        if track.health.is_steady(now, self._settings):
-            track.attempts = 1
-        if track.hear_role():
-            log.info("worker's role", worker_id=track.spec.worker_id, role=track.role, refusal=track.refusal)
-            self._launcher.record_role(track.spec, track.refusal)
-
-    def _apply(self, action: Action, specs: dict[str, WorkerSpec], now: float) -> None:
-        track = self._tracks[action.worker_id]
-        if changes((action,)) and action.kind not in (ActionKind.DRAIN, ActionKind.UNDRAIN):
-            log.info("worker", action=action.kind.value, worker_id=action.worker_id, reason=action.reason)
-        match action.kind:
-            case ActionKind.START:
-                self._start(track, specs[action.worker_id], now)
-            case ActionKind.STOP:
-                reason = "its agent is stopping" if self._closing else action.reason
-                track.stop(reason, kill_at=now + self._settings.stop_deadline_s)
-            case ActionKind.KILL:
-                track.kill(action.reason, now)
-            case ActionKind.ADOPT:
-                track.adopt(now, action.reason)
-            case ActionKind.FORGET:
-                self._launcher.forget(action.worker_id)
-                del self._tracks[action.worker_id]
-            case ActionKind.DRAIN if track.drain_deadline is None:
-                track.drain_deadline = now + specs[action.worker_id].drain_deadline_s
-                track.reason = action.reason
-            case ActionKind.UNDRAIN if track.drain_deadline is not None:
-                track.drain_deadline = None
-                track.reason = action.reason
-            case ActionKind.SWITCH:
-                wanted = specs[action.worker_id]
-                track.switch(wanted, now + self._settings.switch_deadline_s, action.reason)
-            case ActionKind.WAIT if track.phase(now) is not WorkerPhase.BACKOFF:
-                track.reason = action.reason
-
-    def _start(self, track: Track, spec: WorkerSpec, now: float) -> None:
-        if spec.restart > track.restart:
-            track.retry(spec.restart)
-        track.spec = spec
-        try:
-            self._room.check(self._launcher.localised(spec))
-        except (NoRoom, NotHere) as error:
-            log.warning("worker's start is put off", worker_id=spec.worker_id, reason=str(error))
-            track.wait_for_room(str(error), now, self._settings)
-            return
-        track.attempts += 1
-        try:
-            process = self._launcher.launch(spec, track.attempts)
-        except LaunchFailed as error:
-            log.warning("worker could not be started", worker_id=spec.worker_id, error=str(error))
-            track.gave_out(str(error), now, self._settings, fatal=error.fatal)
-            self._launcher.record_end(spec, track.attempts, track.restart, track.failed)
-            return
-        track.launched(process, now)
-        log.info("worker is launched", worker_id=spec.worker_id, pid=process.pid, attempt=track.attempts)
+        if action.kind is ActionKind.STOP and self._closing:
+            action = replace(action, reason="its agent is stopping")
+        self._acts.apply(action, self._tracks[action.worker_id], spec, now)
 
     def _dialled(self, announcement: ProcessAnnouncement) -> Address:
         """Where this agent reaches the worker: the address it was told to bind and the port it announced."""
