@@ -78,13 +78,19 @@ def test_it_holds_for_an_address_whatever_the_name(now: Clock) -> None:
     assert log_in(address="198.51.100.7").status_code == 200
 
 
-def test_a_login_forgets_the_failures_of_the_name_but_not_of_the_address(now: Clock) -> None:
+def test_a_login_forgets_the_failures_of_the_name(now: Clock) -> None:
     person("ada")
     for _ in range(2):
         guess(2)
         assert log_in().status_code == 200
-    for number in range(6):
+
+
+def test_a_login_does_not_forget_what_its_address_tried_on_others(now: Clock) -> None:
+    person("ada")
+    for number in range(5):
         guess(1, f"somebody-{number}")
+    assert log_in().status_code == 200
+    guess(1, "somebody-5")
 
     assert log_in().status_code == 429
 
