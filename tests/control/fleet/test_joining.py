@@ -10,6 +10,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 from rest_framework.test import APIClient
 
 from controlplane.core.errors import Unauthenticated
+from controlplane.fleet.credentials import broker_password, node_key
 from controlplane.fleet.joining import join_token_create, node_join
 from controlplane.fleet.models import Device, JoinToken, Node
 from inference.contracts import codec
@@ -59,7 +60,7 @@ def test_a_refused_token_names_the_field(api: APIClient, wanted: dict[str, objec
 
 
 def test_a_hello_with_a_token_becomes_a_node(token: str, settings: Settings) -> None:
-    settings.NODE_REDIS_URL = "redis://:pw@10.0.0.9:6379/0"
+    settings.NODE_REDIS_URL = "rediss://:pw@10.0.0.9:6379/0?ssl_cert_reqs=none"
     settings.NODE_REPORT_INTERVAL_S = 0.5
     answer = post(token, codec.encode(hello()))
 
@@ -69,9 +70,10 @@ def test_a_hello_with_a_token_becomes_a_node(token: str, settings: Settings) -> 
     assert welcome == NodeWelcome(
         node_id=str(node.pk),
         name="alpha",
-        redis_url="redis://:pw@10.0.0.9:6379/0",
+        redis_url=f"rediss://node-{node.pk}:{broker_password(node.pk)}@10.0.0.9:6379/0?ssl_cert_reqs=none",
         cluster_secret=settings.CLUSTER_SECRET,
         report_interval_s=0.5,
+        node_key=node_key(node.pk),
     )
     assert (node.phase, node.address, node.cpu_cores) == (NodePhase.JOINING, "10.0.0.1", 4)
     assert [device.device_id for device in node.devices.all()] == ["cpu-0", "cpu-1"]
