@@ -107,8 +107,10 @@ def _move(rows: _Rows, moves: Sequence[Move], old: Collection[WorkerDesired], ne
     if WorkerDesired.RUN in old:
         held |= Q(renewing=True)
     known = Worker.objects.filter(held, pk__in=[worker.pk for worker in moving])
-    if known.update(desired=new, renewing=False) != len(moving):
-        raise PlanOutdated(f"a worker is not wanted to {' or '.join(old)} any more")
+    still = set(known.values_list("pk", flat=True))
+    if others := [worker.name for worker in moving if worker.pk not in still]:
+        raise PlanOutdated(f"{', '.join(others)} is not wanted to {' or '.join(old)} any more")
+    known.update(desired=new, renewing=False)
     for worker, move in zip(moving, moves, strict=True):
         log.info("worker moved", worker=worker.name, worker_id=move.worker_id, desired=new, reason=move.reason)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from rest_framework.request import Request
@@ -13,6 +13,8 @@ from controlplane.pools.engines import NATIVE
 from controlplane.pools.rollout_policy import RolloutPolicy
 from inference.contracts.console import DeploymentView, OperationView, PoolView, RolloutView
 from inference.contracts.specs import EngineSettings
+
+T = TypeVar("T")
 
 
 class DeploymentBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,11 +70,11 @@ class PoolBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     are yet to start."""
 
     generation: int
-    replicas: int | None = None
-    min_replicas: int | None = None
-    max_replicas: int | None = None
-    labels: tuple[str, ...] | None = None
-    strategy: str | None = None
+    replicas: int | msgspec.UnsetType = msgspec.UNSET
+    min_replicas: int | msgspec.UnsetType = msgspec.UNSET
+    max_replicas: int | msgspec.UnsetType = msgspec.UNSET
+    labels: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    strategy: str | msgspec.UnsetType = msgspec.UNSET
     reason: str = ""
 
 
@@ -118,6 +120,11 @@ class RollBackBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     to: int | None = None
     reason: str = ""
+
+
+def given(value: T | msgspec.UnsetType) -> T | None:
+    """None for what was left out."""
+    return None if isinstance(value, msgspec.UnsetType) else value
 
 
 def refuse_unknown_settings(request: Request) -> None:

@@ -9,7 +9,7 @@ import structlog
 from controlplane.core.errors import Invalid, StaleGeneration
 from controlplane.fleet.models import Device
 from controlplane.pools.models import Deployment, Pool
-from inference.contracts.states import NodeDesired
+from inference.contracts.states import NodeDesired, Role
 
 log = structlog.get_logger()
 
@@ -18,7 +18,7 @@ def workers_in_words(number: int) -> str:
     return f"{number} {'worker' if number == 1 else 'workers'}"
 
 
-def shape_in_words(counts: Mapping[str, int]) -> str:
+def shape_in_words(counts: Mapping[Role, int] | Mapping[str, int]) -> str:
     """ "2 prefill + 3 decode"."""
     return " + ".join(f"{count} {role}" for role, count in counts.items() if count) or "no workers"
 

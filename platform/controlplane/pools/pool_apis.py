@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+import msgspec
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -16,7 +17,7 @@ from controlplane.operations.apis import ReasonBody
 from controlplane.operations.asking import on_conflict
 from controlplane.operations.presenters import operation_view
 from controlplane.pools import selectors, services
-from controlplane.pools.bodies import OperationAnswer, PoolAnswer, PoolBody
+from controlplane.pools.bodies import OperationAnswer, PoolAnswer, PoolBody, given
 from controlplane.pools.presenters import deployment_view
 from inference.contracts.console import PoolView
 
@@ -46,14 +47,14 @@ class PoolApi(ControlView):
         changed = services.pool_change(
             pool_id=pool_id,
             generation=wanted.generation,
-            min_replicas=wanted.min_replicas,
-            max_replicas=wanted.max_replicas,
-            labels=wanted.labels,
-            strategy=wanted.strategy,
-            replicas=wanted.replicas,
+            min_replicas=given(wanted.min_replicas),
+            max_replicas=given(wanted.max_replicas),
+            labels=given(wanted.labels),
+            strategy=given(wanted.strategy),
+            replicas=given(wanted.replicas),
             reason=wanted.reason,
         )
-        if wanted.replicas is None:
+        if isinstance(wanted.replicas, msgspec.UnsetType):
             return answer(PoolAnswer(pool=_pool_view(pool_id), operation=None))
         resized = services.pool_resize(
             pool_id=pool_id,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import structlog
 
 from controlplane.core import clock
@@ -14,7 +16,7 @@ from controlplane.telemetry.selectors import revision_window
 log = structlog.get_logger()
 
 
-def rollout_begin(deployment: Deployment, candidate: Revision, *, operation_id: object, judged: bool) -> None:
+def rollout_begin(deployment: Deployment, candidate: Revision, *, operation_id: UUID, judged: bool) -> None:
     """Want `candidate` instead of the stable revision: step by step when `judged`, else everywhere at once. One that
     was under way gives way. The caller has locked the deployment."""
     now = clock.now()

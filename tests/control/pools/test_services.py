@@ -10,9 +10,10 @@ from controlplane.core.errors import Conflict, ControlError, Invalid, NotFound, 
 from controlplane.operations.models import Operation
 from controlplane.pools import services
 from controlplane.pools.models import Deployment, Pool
+from controlplane.pools.services import Shape
 from inference.contracts import names
 from inference.contracts.specs import EngineSettings
-from inference.contracts.states import OperationKind, OperationState, Role, WorkerPhase
+from inference.contracts.states import OperationKind, OperationState, Role
 from tests.control.conftest import OPERATOR
 from tests.control.pools.world import World
 
@@ -60,7 +61,7 @@ def test_a_deployment_that_cannot_be_is_refused_with_its_field(
 
 def test_a_model_that_the_catalogue_does_not_have_is_refused(world: World) -> None:
     with pytest.raises(Invalid, match="no model named 'huge'") as refused:
-        services.deployment_create(name="m", model="huge", counts={Role.UNIFIED: 1}, requested_by=OPERATOR)
+        services.deployment_create(name="m", model="huge", shape=Shape(counts={Role.UNIFIED: 1}), requested_by=OPERATOR)
 
     assert refused.value.field == "model"
 
@@ -187,31 +188,6 @@ def test_a_deployment_being_deleted_cannot_be_resized(pair: World) -> None:
 def test_what_is_not_there_is_not_found(world: World, ask) -> None:
     with pytest.raises(NotFound):
         ask()
-
-
-def test_a_failed_worker_can_be_restarted(pair: World) -> None:
-    """F11: a manual retry resets the counter."""
-    process = pair.process("decode-1")
-    process.phase, process.attempts, process.reason = WorkerPhase.FAILED, 5, "out of memory"
-    pair.report()
-    with pair.committing():
-        services.worker_restart(worker_id=pair.worker("decode-1").pk, requested_by=OPERATOR)
-    pair.settle()
-
-    assert pair.worker("decode-1").phase == WorkerPhase.FAILED, "only its node says otherwise"
-    pair.report()
-    assert pair.worker("decode-1").phase == WorkerPhase.STARTING
-    assert pair.worker("decode-1").attempts == 1
-    assert pair.worker("prefill-1").phase == WorkerPhase.READY
-
-
-def test_a_healthy_worker_is_not_restarted(pair: World) -> None:
-    pair.specs.clear()
-    with pytest.raises(Conflict, match="decode-1 is ready; only a worker that failed"):
-        services.worker_restart(worker_id=pair.worker("decode-1").pk, requested_by=OPERATOR)
-
-    assert pair.specs == []
-    assert pair.worker("decode-1").restart == 0
 
 
 def test_a_refused_request_sends_nothing(pair: World) -> None:

@@ -16,9 +16,11 @@ pytestmark = pytest.mark.postgres
 @pytest.fixture
 def pair_on_two_nodes(world: World) -> World:
     """prefill-1 on a, decode-1 on b, one slot free on each."""
-    world.node("a", slots=2)
-    world.node("b", slots=2)
+    for name in ("a", "b"):
+        world.node(name, slots=1)
     world.deploy(prefill=1, decode=1)
+    for agent in world.agents.values():
+        agent.slots = 2
     world.come_up()
     return world
 

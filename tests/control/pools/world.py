@@ -37,15 +37,15 @@ class Process:
     """One worker as its agent sees it. role: what it is now. refuses: it can't be switched, and says so."""
 
     spec: WorkerSpec
-    role: Role = Role.UNIFIED
-    refuses: str = ""
-    refused_role: Role | None = None
     phase: WorkerPhase = WorkerPhase.STARTING
     fingerprint: str = FINGERPRINT
     load: WorkerLoad | None = None
     reason: str = ""
     attempts: int = 1
     log_tail: tuple[str, ...] = ()
+    role: Role = Role.UNIFIED
+    refuses: str = ""
+    refused_role: Role | None = None
 
     def __post_init__(self) -> None:
         self.role = self.spec.role
@@ -182,6 +182,12 @@ class World:
         for name in only or tuple(self.agents):
             with self.committing():
                 tasks.record_node_report(codec.encode_text(self.agents[name].message()))
+        self.settle()
+
+    def deliver(self, message: NodeReport) -> None:
+        """A report that was made earlier arrives now."""
+        with self.committing():
+            tasks.record_node_report(codec.encode_text(message))
         self.settle()
 
     def come_up(self) -> None:

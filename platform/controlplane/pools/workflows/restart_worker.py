@@ -34,7 +34,7 @@ _DOWN = frozenset({WorkerPhase.FAILED, WorkerPhase.BACKOFF})
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """incarnation, restart: what the worker had when it began; seen_generation: of its node's spec that says so."""
+    """node_generation: of the spec by which its node learns of it, once it has begun."""
 
     deployment_id: int
     worker_id: str
@@ -120,4 +120,10 @@ def progress(operation: Operation, look: Look) -> Progress:
     return worker_progress(seen, name, role, since=since(operation), done=f"{name} is ready.")
 
 
-WORKFLOW = Workflow(OperationKind.RESTART_WORKER, begin=_begin, lock=deployment_lock, retryable=True)
+WORKFLOW = Workflow(
+    OperationKind.RESTART_WORKER,
+    begin=_begin,
+    lock=deployment_lock,
+    retryable=True,
+    supersedes=frozenset({OperationKind.RESTART_WORKER}),
+)
