@@ -24,12 +24,13 @@ def start_again_prepared(layout: Layout) -> NoReturn:
 def final_environment(layout: Layout) -> dict[str, str]:
     """Makes secrets that do not exist yet; keeps whatever the operator has set."""
     layout.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for name in ("django", "cluster"):
+    for name in ("django", "cluster", "nodes"):
         ensure_secret(layout.secrets / name)
     ensure_secret(layout.secrets / "admin-password", nbytes=12)
     defaults = {
         "TANDEM_SECRET_KEY_FILE": str(layout.secrets / "django"),
         "TANDEM_CLUSTER_SECRET_FILE": str(layout.secrets / "cluster"),
+        "TANDEM_NODE_SECRET_FILE": str(layout.secrets / "nodes"),
         "TANDEM_PUBLIC_URL": layout.console_url,
         "TANDEM_ROUTER_URL": layout.router_url,
         "TANDEM_ALLOWED_HOSTS": f"{layout.host},127.0.0.1,localhost",
