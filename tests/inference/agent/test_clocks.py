@@ -19,13 +19,13 @@ from tests.inference.agent.node_under_test import ROOT, NodeUnderTest, worker
 WALL_CLOCKS = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "psutil.boot_time"}
 
 
-def test_the_only_wall_clock_in_the_agent_stamps_windows() -> None:
+def test_the_agents_wall_clock_stamps_windows_and_is_told_in_reports_and_decides_nothing() -> None:
     users = set()
     for path in (ROOT / "inference" / "agent").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and ast.unparse(node) in WALL_CLOCKS | {"create_time"}:
                 users.add(path.name)
-    assert users == {"windows.py"}
+    assert users == {"windows.py", "self_report.py"}
 
 
 @pytest.mark.parametrize("message", [NodeReport, WorkerReport, NodeSpec, WorkerSpec])
