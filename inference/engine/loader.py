@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
+from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
@@ -40,10 +40,10 @@ class LoadedModel:
         return self.model.config
 
 
-def load(model_path: str, dtype_name: str, device: torch.device) -> LoadedModel:
+def load(model_path: str, dtype_name: str, device: torch.device, revision: str = "") -> LoadedModel:
     """Load a local directory or a hub id.
 
-    dtype_name: as in `EngineSettings.dtype`.
+    dtype_name: as in `EngineSettings.dtype`. revision: of a hub id; empty takes the hub's default.
 
     Raises:
         TandemError(INVALID_REQUEST): the path is unknown, is no model, or a model that the gate refuses: starting
@@ -52,7 +52,7 @@ def load(model_path: str, dtype_name: str, device: torch.device) -> LoadedModel:
     """
     transformers_logging.disable_progress_bar()
     dtype = _dtype(dtype_name, device)
-    directory = _directory(model_path)
+    directory = _directory(model_path, revision)
     config = _config(directory)
     gate.check_config(config, _model_class(config))
     if not any(directory.glob("*.safetensors")):
@@ -79,18 +79,20 @@ def _dtype(name: str, device: torch.device) -> torch.dtype:
     return _DTYPES[name]
 
 
-def _directory(model_path: str) -> Path:
+def _directory(model_path: str, revision: str) -> Path:
     path = Path(model_path).expanduser()
     if path.is_dir():
         return path
     if path.exists():
         raise _no_model(path, "it is a file, not a directory")
     try:
-        return Path(snapshot_download(model_path, allow_patterns=_HUB_FILES))
+        return Path(snapshot_download(model_path, revision=revision or None, allow_patterns=_HUB_FILES))
     except HFValidationError as error:
         raise _no_model(path, "there is no such directory") from error
     except RepositoryNotFoundError as error:
         raise _no_model(path, "there is no such directory, and the hub shows no such model") from error
+    except RevisionNotFoundError as error:
+        raise _no_model(path, f"the hub has no revision {revision!r} of it") from error
     except OSError as error:
         raise ConnectionError(
             f"{model_path} is no directory here, and the model hub can't be reached to look for it there: {error}"

@@ -56,8 +56,9 @@ class _Parts:
 class NativeEngine:
     """An `Engine` for any Hugging Face decoder model that the gate lets pass.
 
-    model_path: a local directory or a hub id. device: "cpu" or "cuda:<index>". threads: torch CPU threads where
-    `settings.threads` is 0; 0 here too takes the cores that this process may use.
+    model_path: a local directory or a hub id, and then of `revision` (empty: the hub's default). device: "cpu" or
+    "cuda:<index>". threads: torch CPU threads where `settings.threads` is 0; 0 here too takes the cores that this
+    process may use.
     """
 
     def __init__(
@@ -69,8 +70,10 @@ class NativeEngine:
         *,
         device: str = "cpu",
         threads: int = 0,
+        revision: str = "",
     ) -> None:
         self._model_path = model_path
+        self._revision = revision
         self._model_name = model_name
         self._settings = settings
         self._device = torch.device(device)
@@ -90,7 +93,7 @@ class NativeEngine:
         torch.set_num_threads(self._threads)
         if self._device.type == "cuda" and not torch.cuda.is_available():
             raise RuntimeError(f"this worker was given {self._device}, but torch sees no CUDA device")
-        loaded = load(self._model_path, self._settings.dtype, self._device)
+        loaded = load(self._model_path, self._settings.dtype, self._device, self._revision)
         with torch.inference_mode():
             geometry = probe_geometry(loaded.model, self._device)
             check_against_reference(loaded.model, geometry, self._device)

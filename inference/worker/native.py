@@ -17,4 +17,5 @@ def native_engine(spec: WorkerSpec) -> Engine:
         spec.settings,
         device="cuda:0" if gpu_uuids(spec) else "cpu",
         threads=compute_threads(spec),
+        revision=spec.model_revision,
     )

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from inference.agent.config import Settings
 from inference.agent.engines.command import Command, Engine, EngineRegistry, LaunchRequest
 from inference.agent.engines.native import native_command
 from inference.agent.hosts import Hosts
@@ -93,3 +97,28 @@ def test_the_native_engine_comes_up_under_the_agent(tmp_path: Path, default_mode
         assert ready.fingerprint
         assert ready.kv_bytes_per_token
         wait_for(lambda: (report := node.report("w1")) and report.load is not None)
+
+
+@pytest.mark.model
+def test_the_default_model_changes_its_role_under_the_agent_in_seconds_and_keeps_its_process(
+    tmp_path: Path, default_model_dir: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """With the pauses of the product: from the spec that wants another role until it is reported ready in it."""
+    product = Settings()
+    with NodeUnderTest(
+        tmp_path, PRODUCT_ENGINES, tick_s=product.tick_s, probe_interval_s=product.probe_interval_s, probe_timeout_s=5.0
+    ) as node:
+        spec = worker("w1", str(default_model_dir), role=Role.DECODE, settings=EngineSettings(kv_tokens=1024))
+        node.want(spec)
+        pid = node.wait("w1", WorkerPhase.READY, within_s=200).pid
+        seconds = []
+        for role in (Role.PREFILL, Role.DECODE):
+            began = time.monotonic()
+            node.want(msgspec.structs.replace(spec, role=role))
+            report = wait_for(
+                lambda role=role: (r := node.report("w1")) and (r.role, r.phase) == (role, WorkerPhase.READY) and r
+            )
+            seconds.append(time.monotonic() - began)
+            assert (report.pid, report.refused_role) == (pid, None)
+        record_property("change_of_role_s", [round(each, 3) for each in seconds])
+        assert max(seconds) < 10

@@ -3,8 +3,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import httpx2
 import pytest
 import torch
+from huggingface_hub.errors import RevisionNotFoundError
 from safetensors.torch import load_file, save_file
 
 from inference.contracts.errors import ErrorCode, TandemError
@@ -122,3 +124,28 @@ def test_an_unreachable_hub_is_no_final_verdict(monkeypatch) -> None:
     monkeypatch.setattr("inference.engine.loader.snapshot_download", offline)
     with pytest.raises(ConnectionError, match="org/model is no directory here"):
         load("org/model", "auto", CPU)
+
+
+@pytest.mark.parametrize(("revision", "asked"), [("", None), ("v2", "v2")])
+def test_the_revision_that_was_asked_for_is_fetched(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, revision: str, asked: str | None
+) -> None:
+    seen: list[object] = []
+
+    def download(model: str, *, revision: str | None, allow_patterns: list[str]) -> str:
+        seen.append((model, revision))
+        return str(directory)
+
+    monkeypatch.setattr("inference.engine.loader.snapshot_download", download)
+    load("org/model", "auto", CPU, revision)
+    assert seen == [("org/model", asked)]
+
+
+def test_a_revision_that_the_hub_does_not_have_is_a_final_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(*_args: object, **_kwargs: object) -> None:
+        answer = httpx2.Response(404, request=httpx2.Request("GET", "https://hub.example/org/model"))
+        raise RevisionNotFoundError("no such revision", response=answer)
+
+    monkeypatch.setattr("inference.engine.loader.snapshot_download", without)
+    with pytest.raises(TandemError, match="the hub has no revision 'v9' of it"):
+        load("org/model", "auto", CPU, "v9")

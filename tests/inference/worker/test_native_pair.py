@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from inference.contracts.errors import ErrorCode
-from inference.contracts.generation import ChatMessage, ChatPrompt, Finished, Sampling, TextPrompt
+from inference.contracts.generation import ChatMessage, ChatPrompt, Finished, Prompt, Sampling, TextPrompt
 from inference.contracts.reports import Address
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import PrefillPath, Role
@@ -140,15 +140,17 @@ async def trade_places(client: WorkerClient, addresses: list[Address]) -> tuple[
     return addresses[::-1], slowest
 
 
-async def answers_survive_trading_places(client: WorkerClient, addresses: list[Address], sampling: Sampling) -> float:
-    before = [await client.answer_by_handoff(*addresses, prompt, sampling) for prompt in PROMPTS]
+async def answers_survive_trading_places(
+    client: WorkerClient, addresses: list[Address], sampling: Sampling, prompts: list[Prompt]
+) -> float:
+    before = [await client.answer_by_handoff(*addresses, prompt, sampling) for prompt in prompts]
     slowest = 0.0
     for _ in range(2):
         addresses, seconds = await trade_places(client, addresses)
         slowest = max(slowest, seconds)
         statuses = [await client.status(address) for address in addresses]
         assert [status.load.kv_blocks_used for status in statuses] == [0, 0]
-        for prompt, answer in zip(PROMPTS, before, strict=True):
+        for prompt, answer in zip(prompts, before, strict=True):
             again = await client.answer_by_handoff(*addresses, prompt, sampling)
             assert (again.token_ids, again.text) == (answer.token_ids, answer.text)
             await equal(client, addresses, prompt, sampling)
@@ -159,7 +161,7 @@ async def answers_survive_trading_places(client: WorkerClient, addresses: list[A
 
 async def test_after_trading_places_every_answer_is_the_same_and_kv_is_handed_over_and_verified(client, tiny):
     async with pair(tiny) as addresses:
-        await answers_survive_trading_places(client, addresses, Sampling(max_tokens=12, temperature=0.0))
+        await answers_survive_trading_places(client, addresses, Sampling(max_tokens=12, temperature=0.0), PROMPTS)
 
 
 async def test_damaged_kv_is_refused_after_trading_places_too(client, tiny):
@@ -178,7 +180,9 @@ async def test_the_default_model_trades_places_within_seconds_and_answers_the_sa
     client, default_model_dir, record_property
 ):
     async with pair(default_model_dir, prefill_chunk_tokens=64) as addresses:
-        seconds = await answers_survive_trading_places(client, addresses, Sampling(max_tokens=6, temperature=0.0))
+        seconds = await answers_survive_trading_places(
+            client, addresses, Sampling(max_tokens=6, temperature=0.0), [PROMPTS[2], PROMPTS[4], PROMPTS[6]]
+        )
     record_property("slowest_change_of_role_ms", round(seconds * 1000))
     assert seconds < 5
 
