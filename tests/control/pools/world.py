@@ -12,15 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import UUID
 
+from django.conf import settings
+
 from controlplane.catalog.models import Model
 from controlplane.fleet.models import Device, Node
 from controlplane.operations.models import Operation
 from controlplane.operations.services import operation_cancel, operation_retry
-from controlplane.pools import services, tasks
+from controlplane.pools import selectors, services, tasks
 from controlplane.pools.models import Allocation, Deployment, Pool, Worker
+from controlplane.pools.presenters import deployment_view
 from controlplane.pools.routing import deployment_routes
 from controlplane.pools.services import Resized, Shape
 from inference.contracts import codec, names
+from inference.contracts.console import DeploymentView
 from inference.contracts.reports import Address, DeviceReport, NodeReport, WorkerLoad, WorkerReport
 from inference.contracts.specs import EngineSettings, NodeSpec, WorkerSpec
 from inference.contracts.states import DeviceKind, NodePhase, Role, WorkerDesired, WorkerPhase
@@ -323,6 +327,8 @@ class World:
                     self.unreachable[name].append(spec) if name in self.unreachable else agent.take(spec)
 
     def sweep(self) -> None:
+        """The next one that is due."""
+        self.now.advance(settings.SWEEP_INTERVAL_S)
         with self.committing():
             tasks.sweep()
         self.settle()
@@ -339,6 +345,9 @@ class World:
 
     def deployment(self) -> Deployment:
         return Deployment.objects.get(name="m")
+
+    def view(self) -> DeploymentView:
+        return deployment_view(selectors.deployment_get("m"))
 
     def pool(self, role: str) -> Pool:
         return Pool.objects.get(deployment__name="m", role=role)
