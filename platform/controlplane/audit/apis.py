@@ -48,7 +48,7 @@ class AuditExportApi(ControlView):
     @documented(
         "Export the audit trail",
         answers={200: str},
-        media_type="text/csv",
+        media_types=("text/csv", "application/jsonl"),
         query={
             "format": Parameter(Format, "One entry a line, as CSV or as JSON.", required=True),
             **{name: Parameter(each.kind, each.description) for name, each in _FILTERS.items()},

@@ -124,6 +124,7 @@ OIDC_TIMEOUT_S = env.number("TANDEM_OIDC_TIMEOUT_S", 10.0)
 # HTTPS is known from the public address; cookies follow it.
 _HTTPS = PUBLIC_URL.startswith("https://")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
+CSRF_FAILURE_VIEW = "controlplane.core.pages.csrf_failure"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = int(env.number("TANDEM_SESSION_AGE_S", 7 * 86_400.0))
 SESSION_EXPIRE_AT_BROWSER_CLOSE = env.flag("TANDEM_SESSION_ENDS_WITH_BROWSER")
@@ -158,12 +159,26 @@ REST_FRAMEWORK = {
     "EXCEPTION_HANDLER": "controlplane.core.api.exception_handler",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
+API_DESCRIPTION = """Everything the console does, and everything that operators do.
+
+People log in at `/api/v1/session` and send its `csrf` as `X-CSRFToken` with every change; programs send
+`Authorization: Bearer <management token>`.
+
+Lists come in pages: `{"items": [...], "next": cursor}`. What is refused is answered by a problem (RFC 9457) with a stable
+`code`, one sentence in `detail` and, where it is one field, `field`. Parameters that an endpoint does not know are refused.
+
+Every change can be tried (`?dry_run=true`), named (`Idempotency-Key`) and tied to the version that was seen (`If-Match`
+with the `ETag` of the same address): 412 then says that it changed meanwhile, and what it is now.
+"""
 SPECTACULAR_SETTINGS = {
     "TITLE": "Tandem management API",
-    "DESCRIPTION": "Everything the console does: catalogue, fleet, deployments and pools, operations, keys.",
+    "DESCRIPTION": API_DESCRIPTION,
     "VERSION": "0.1.0",
     "OAS_VERSION": "3.1.0",
-    "POSTPROCESSING_HOOKS": ["controlplane.core.schema.add_components"],
+    "POSTPROCESSING_HOOKS": [
+        "controlplane.core.schema.add_components",
+        "controlplane.console.playground_schema.add_chat",
+    ],
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "SWAGGER_UI_DIST": "SIDECAR",

@@ -24,4 +24,5 @@ urlpatterns = [
 ]
 
 handler400 = "controlplane.core.pages.bad_request"
+handler404 = "controlplane.core.pages.not_found"
 handler500 = "controlplane.core.pages.server_error"

@@ -11,7 +11,9 @@ from rest_framework.response import Response
 
 from controlplane.console import snapshot
 from controlplane.console.feed import feed_of_this_loop
+from controlplane.core import principal
 from controlplane.core.api import answer
+from controlplane.core.errors import Forbidden
 from controlplane.core.schema import documented
 from controlplane.core.view import ControlView
 from controlplane.telemetry.stream import StreamId
@@ -29,6 +31,10 @@ class SnapshotApi(ControlView):
     @documented("Show everything", answers={200: Snapshot})
     def get(self, request: Request) -> HttpResponse:
         """What the console's socket sends first; `seq` is where its events go on (`/ws/console?after=<seq>`)."""
+        if principal.current().only is not None:
+            raise Forbidden(
+                "Who may see some deployments only sees no snapshot of all; use the lists.", code="forbidden"
+            )
         position, frames = async_to_sync(_as_of_now)()
         return HttpResponse(
             codec.encode(snapshot.read(str(position), frames)),

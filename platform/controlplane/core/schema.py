@@ -7,6 +7,8 @@ SPECTACULAR_SETTINGS) adds every struct and enum they mention as a named compone
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -23,6 +25,7 @@ from controlplane.core.problems import PROBLEM_JSON, Problem
 from inference.contracts import names
 
 _REF = "#/components/schemas/{name}"
+_GENERIC = re.compile(rb"\b(Page)_([A-Za-z0-9]+)_")
 _READING = ("GET", "HEAD")
 _SAFE = (*_READING, "OPTIONS")
 
@@ -63,7 +66,7 @@ def documented(
     public: bool = False,
     query: Mapping[str, Parameter] | None = None,
     queueable: bool = False,
-    media_type: str = "application/json",
+    media_types: Sequence[str] = ("application/json",),
 ) -> Callable[[Any], Any]:
     """Describe one method of a `ControlView`. The summary, without articles, also names the operation for generated
     clients.
@@ -71,10 +74,9 @@ def documented(
     answers: HTTP status -> type of the body (a struct, a `Page` of one, or None for no body). body: type of the
     request's JSON. refusals: statuses answered with a `Problem` that deserve to be named, besides 400 and those that
     come with a login (401, 403); any other is described as "default". public: needs no login. query: parameters of
-    its own; others are refused. queueable: the handler reads `on_conflict`. media_type: of the answers, where it is
-    not JSON.
+    its own; others are refused. queueable: the handler reads `on_conflict`. media_types: of the answers.
     """
-    described: dict[Any, Any] = {(status, media_type): _answer(status, kind) for status, kind in answers.items()}
+    described: dict[Any, Any] = {(status, *media_types): _answer(status, kind) for status, kind in answers.items()}
     expected = {*refusals, 400, *([] if public else [401, 403])}
     described.update({(status, PROBLEM_JSON): _answer(status, Problem) for status in sorted(expected)})
     described["default", PROBLEM_JSON] = OpenApiResponse(response=_json_schema(Problem), description="Refused")
@@ -112,6 +114,10 @@ def parameters_of(view: Any, method: str) -> frozenset[str] | None:
 
 class ControlSchema(AutoSchema):
     """drf-spectacular's, with the headers and parameters that `ControlView` gives every endpoint."""
+
+    def get_description(self) -> str:  # type: ignore[override]  # drf-spectacular takes no arguments here
+        """Of the method alone: what is said of a class is for those who read the code."""
+        return inspect.getdoc(getattr(self.view, self.method.lower(), None)) or ""
 
     def get_override_parameters(self) -> list[Any]:
         view: Any = self.view
@@ -155,10 +161,15 @@ def _of_writing(view: Any) -> list[OpenApiParameter]:
         _header("Dry-Run", "`true`: nothing was done.", answered=True),
     ]
     if hasattr(view, "get") and view.listing is None:
-        found.append(_header("If-Match", "Refuse with 412 unless GET's ETag is still this one."))
+        tags = "Refuse with 412 unless GET's ETag is still this one."
+        found.append(_header("If-Match", tags, r'^(\*|"[!#-~]*"(, "[!#-~]*")*)$'))
     if not view.public:
         found += [
-            _header("Idempotency-Key", "Any text of your own: sent again within 24 h, the request is not done again."),
+            _header(
+                "Idempotency-Key",
+                "Any text of your own: sent again within 24 h, the request is not done again.",
+                r"^[!-~]{1,255}$",
+            ),
             _header("Idempotency-Replayed", "`true`: this was answered before.", answered=True),
         ]
     return found
@@ -168,9 +179,12 @@ def _query(name: str, kind: Any, description: str, required: bool = False) -> Op
     return OpenApiParameter(name, _simple_schema(kind), required=required, description=description)
 
 
-def _header(name: str, description: str, *, answered: bool | list[int] = False) -> OpenApiParameter:
+def _header(
+    name: str, description: str, pattern: str | None = None, *, answered: bool | list[int] = False
+) -> OpenApiParameter:
+    schema = {"type": "string"} | ({} if pattern is None else {"pattern": pattern})
     where = OpenApiParameter.HEADER
-    return OpenApiParameter(name, str, where, description=description, response=answered)  # type: ignore[arg-type]
+    return OpenApiParameter(name, schema, where, description=description, response=answered)  # type: ignore[arg-type]
 
 
 def _simple_schema(kind: Any) -> dict[str, Any]:
@@ -187,7 +201,11 @@ def _answer(status: int, kind: Any) -> OpenApiResponse:
 
 
 def _json_schema(kind: Any) -> dict[str, Any]:
-    (schema,), components = msgspec.json.schema_components([kind], ref_template=_REF)
+    described = msgspec.json.encode(msgspec.json.schema_components([kind], ref_template=_REF))
+    # What msgspec calls "Page_NodeView_" is the NodeViewPage of generated clients.
+    [schema], components = msgspec.json.decode(
+        _GENERIC.sub(rb"\2\1", described), type=tuple[list[dict[str, Any]], dict[str, Any]]
+    )
     for name, component in components.items():
         if _components.setdefault(name, component) != component:
             raise TypeError(f"two different API types are named {name}; rename one")

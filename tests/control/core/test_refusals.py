@@ -26,8 +26,10 @@ def has_body(operation: dict[str, Any]) -> bool:
     return bool(operation.get("requestBody", {}).get("required"))
 
 
-# A join is refused for its token before its body is looked at; a body is looked at before an id.
-WITH_BODY = [case for case in OPERATIONS if has_body(case.values[2]) and case.values[1] != "/api/v1/nodes/join"]
+#: What nobody has to log in for: machines show a token of their own, which is looked at before a body is.
+PUBLIC = ("/api/v1/session", "/api/v1/nodes/join", "/api/v1/nodes/hello")
+
+WITH_BODY = [case for case in OPERATIONS if has_body(case.values[2]) and case.values[1] not in PUBLIC[1:]]
 WITH_ID = [case for case in OPERATIONS if "{" in case.values[1] and not has_body(case.values[2])]
 
 pytestmark = pytest.mark.django_db
@@ -37,10 +39,14 @@ def needs_login(operation: dict[str, Any]) -> bool:
     return "security" in operation
 
 
-def concrete(path: str) -> str:
+def concrete(path: str, operation: dict[str, Any]) -> str:
     """`path` with ids and names that nothing has."""
-    path = re.sub(r"{\w*id\w*}", str(uuid4()), path)
-    return re.sub(r"{\w+}", "no-such-name", path)
+    for parameter in operation.get("parameters", []):
+        if parameter["in"] == "path":
+            kind = (parameter["schema"]["type"], parameter["schema"].get("format"))
+            nothing = {("integer", None): "987654321", ("string", "uuid"): str(uuid4())}.get(kind, "no-such-name")
+            path = path.replace(f"{{{parameter['name']}}}", nothing)
+    return path
 
 
 def check_shape(answer: Any) -> dict[str, Any]:
@@ -57,13 +63,13 @@ def check_shape(answer: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("verb", "path", "operation"), OPERATIONS)
-def test_without_a_login_everything_but_login_and_join_is_401(
+def test_without_a_login_everything_but_login_join_and_hello_is_401(
     verb: str, path: str, operation: dict[str, Any], db: None
 ) -> None:
     if not needs_login(operation):
-        assert path in ("/api/v1/session", "/api/v1/nodes/join")
+        assert path in PUBLIC
         return
-    answer = APIClient().generic(verb.upper(), concrete(path), "{}", content_type="application/json")
+    answer = APIClient().generic(verb.upper(), concrete(path, operation), "{}", content_type="application/json")
 
     assert answer.status_code == 401
     assert check_shape(answer)["code"] == "not_authenticated"
@@ -74,7 +80,7 @@ def test_without_a_login_everything_but_login_and_join_is_401(
 def test_a_method_that_an_endpoint_does_not_have_is_405(
     verb: str, path: str, operation: dict[str, Any], api: APIClient
 ) -> None:
-    answer = api.generic("TRACE", concrete(path), "{}", content_type="application/json")
+    answer = api.generic("TRACE", concrete(path, operation), "{}", content_type="application/json")
 
     assert answer.status_code == 405
     assert check_shape(answer)["code"] == "method_not_allowed"
@@ -82,7 +88,7 @@ def test_a_method_that_an_endpoint_does_not_have_is_405(
 
 @pytest.mark.parametrize(("verb", "path", "operation"), WITH_ID)
 def test_an_id_that_nothing_has_is_404(verb: str, path: str, operation: dict[str, Any], api: APIClient) -> None:
-    answer = api.generic(verb.upper(), concrete(path), "{}", content_type="application/json")
+    answer = api.generic(verb.upper(), concrete(path, operation), "{}", content_type="application/json")
 
     assert answer.status_code == 404
     assert check_shape(answer)["code"] == "not_found"
@@ -109,6 +115,6 @@ def test_a_body_that_cannot_be_read_is_refused(
     code: str,
     api: APIClient,
 ) -> None:
-    answer = api.generic(verb.upper(), concrete(path), content, content_type=content_type)
+    answer = api.generic(verb.upper(), concrete(path, operation), content, content_type=content_type)
 
     assert (answer.status_code, check_shape(answer)["code"]) == (status, code)
