@@ -122,7 +122,7 @@ class Launcher:
 
     def switches_role(self, spec: WorkerSpec) -> bool:
         """Whether a running process of this worker can change its role."""
-        return spec.engine in self._engines.names and self._engines.engine(spec.engine).switches_role
+        return spec.engine in self._engines.names and self._engines.engine(spec.engine).capabilities.switches_role
 
     def record_role(self, spec: WorkerSpec, refusal: Refusal | None) -> None:
         """Remember what a running worker has become, or refused to become."""

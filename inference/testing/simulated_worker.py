@@ -18,6 +18,7 @@ from inference.agent.probes import Prober, Wish
 from inference.agent.process import Exit, WorkerProcess
 from inference.agent.state_dir import StateDir, WorkerRecord
 from inference.agent.worker_client import NoAnswer, SwitchRefused, WorkerClient
+from inference.contracts import engines
 from inference.contracts.reports import Address, WorkerLoad
 from inference.contracts.specs import WorkerSpec
 from inference.contracts.worker import ProcessAnnouncement, RoleOrder, WorkerStatus
@@ -145,7 +146,8 @@ class SimulatedLauncher(Launcher):
     """Starts simulated workers. running: by port; they outlive a supervisor as real ones do."""
 
     def __init__(self, state: SimulatedState, hosts: Hosts, behaviour: Behaviour) -> None:
-        registry = EngineRegistry({"native": Engine(command=lambda _: Command(argv=()), switches_role=True)})
+        engine = Engine(command=lambda _: Command(argv=()), capabilities=engines.ENGINES[engines.NATIVE])
+        registry = EngineRegistry({engines.NATIVE: engine})
         super().__init__(cast(StateDir, state), registry, hosts=hosts, environment={})
         self.running: dict[int, SimulatedProcess] = {}
         self._simulated = state

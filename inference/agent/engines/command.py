@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from inference.agent.hosts import Hosts
+from inference.contracts.engines import Capabilities
 from inference.contracts.specs import WorkerSpec
 
 
@@ -39,10 +40,10 @@ CommandBuilder = Callable[[LaunchRequest], Command]
 @dataclass(frozen=True, slots=True)
 class Engine:
     """One kind of engine. command: builds the command line of a process, whose arguments are single words for the
-    kernel, never text for a shell. switches_role: its processes change between prefill and decode while they run."""
+    kernel, never text for a shell."""
 
     command: CommandBuilder
-    switches_role: bool = False
+    capabilities: Capabilities = field(default_factory=Capabilities)
 
 
 class UnknownEngine(ValueError):

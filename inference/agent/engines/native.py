@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from inference.agent.engines.command import Command, Engine, LaunchRequest
+from inference.contracts import engines
 
 
 def native_command(request: LaunchRequest) -> Command:
@@ -23,5 +24,4 @@ def native_command(request: LaunchRequest) -> Command:
     )
 
 
-#: Weights, KV cache and batch loop are the same for prefill and decode, so a running process changes in milliseconds.
-NATIVE = Engine(command=native_command, switches_role=True)
+NATIVE = Engine(command=native_command, capabilities=engines.ENGINES[engines.NATIVE])

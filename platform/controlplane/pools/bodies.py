@@ -9,9 +9,9 @@ from rest_framework.request import Request
 
 from controlplane.core.api import body
 from controlplane.core.errors import Invalid
-from controlplane.pools.engines import NATIVE
 from controlplane.pools.rollout_policy import RolloutPolicy
 from inference.contracts.console import DeploymentView, OperationView, PoolView, RolloutView
+from inference.contracts.engines import NATIVE
 from inference.contracts.specs import EngineSettings
 
 T = TypeVar("T")

@@ -1,25 +1,9 @@
-"""What each kind of engine can do beyond serving. Pure."""
+"""Whether an engine exists and can do what is asked of it. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from controlplane.core.errors import Invalid
-
-NATIVE = "native"
-
-
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """switches_role: changes between prefill and decode with its weights loaded; without it a flip is a warm restart on
-    the same devices. tensor_parallel: one worker may use several devices."""
-
-    switches_role: bool
-    tensor_parallel: bool
-
-
-#: Engines that a deployment can name.
-ENGINES = {NATIVE: Capabilities(switches_role=True, tensor_parallel=False)}
+from inference.contracts.engines import ENGINES, Capabilities
 
 
 def capabilities(engine: str) -> Capabilities:

@@ -20,6 +20,7 @@ from inference.agent.hosts import Hosts
 from inference.agent.launcher import Launcher
 from inference.agent.state_dir import StateDir
 from inference.agent.supervisor import Supervisor
+from inference.contracts.engines import Capabilities
 from inference.contracts.reports import WorkerReport
 from inference.contracts.specs import DeviceAssignment, NodeSpec, WorkerSpec
 from inference.contracts.states import Role, WorkerDesired, WorkerPhase
@@ -61,7 +62,9 @@ def stub_command(request: LaunchRequest) -> Command:
     )
 
 
-STUB_ENGINES = EngineRegistry({"native": Engine(stub_command, switches_role=True), "rigid": Engine(stub_command)})
+STUB_ENGINES = EngineRegistry(
+    {"native": Engine(stub_command, Capabilities(switches_role=True)), "rigid": Engine(stub_command)}
+)
 
 
 def worker(worker_id: str, script: str = "ok", *, device: str | None = None, **changes: Any) -> WorkerSpec:

@@ -16,6 +16,7 @@ from inference.agent.engines.command import Command, Engine, EngineRegistry, Lau
 from inference.agent.engines.native import native_command
 from inference.agent.hosts import Hosts
 from inference.agent.main import PRODUCT_ENGINES
+from inference.contracts.engines import Capabilities
 from inference.contracts.specs import DeviceAssignment, EngineSettings
 from inference.contracts.states import Role, WorkerDesired, WorkerPhase
 from tests.inference.agent.node_under_test import ROOT, NodeUnderTest, wait_for, worker
@@ -27,13 +28,11 @@ def stub_server_command(request: LaunchRequest) -> Command:
     return Command(argv=module, env={**native.env, "PYTHONPATH": str(ROOT)})
 
 
-STUB_SERVERS = EngineRegistry({"stub": Engine(stub_server_command, switches_role=True)})
+STUB_SERVERS = EngineRegistry({"stub": Engine(stub_server_command, Capabilities(switches_role=True))})
 
 
 def test_the_worker_server_becomes_ready_and_is_drained(tmp_path: Path) -> None:
-    with NodeUnderTest(
-        tmp_path, EngineRegistry({"stub": Engine(stub_server_command, switches_role=True)}), probe_failures=100
-    ) as node:
+    with NodeUnderTest(tmp_path, STUB_SERVERS, probe_failures=100) as node:
         node.want(worker("w1", "stub", engine="stub"))
         ready = node.wait("w1", WorkerPhase.READY, within_s=60)
         assert ready.http is not None
@@ -45,9 +44,7 @@ def test_the_worker_server_becomes_ready_and_is_drained(tmp_path: Path) -> None:
 
 
 def test_a_wrong_model_path_is_told_by_the_worker_and_not_tried_again(tmp_path: Path) -> None:
-    with NodeUnderTest(
-        tmp_path, EngineRegistry({"stub": Engine(stub_server_command, switches_role=True)}), probe_failures=100
-    ) as node:
+    with NodeUnderTest(tmp_path, STUB_SERVERS, probe_failures=100) as node:
         node.want(worker("w1", "/no/such/model", engine="stub"))
         failed = node.wait("w1", WorkerPhase.FAILED, within_s=60)
         assert failed.attempts == 1
@@ -76,7 +73,7 @@ def test_a_native_worker_is_told_its_addresses_and_where_the_secret_is_but_not_t
 
 def test_the_product_offers_the_native_engine_only_and_it_changes_roles() -> None:
     assert PRODUCT_ENGINES.names == {"native"}
-    assert PRODUCT_ENGINES.engine("native").switches_role
+    assert PRODUCT_ENGINES.engine("native").capabilities.switches_role
 
 
 @pytest.mark.model

@@ -22,7 +22,7 @@ from controlplane.operations.workflows import Workflow
 from controlplane.pools import selectors
 from controlplane.pools.counts import shape_in_words
 from controlplane.pools.deployment_check import local_prefill_check, slo_check
-from controlplane.pools.engines import NATIVE, capabilities
+from controlplane.pools.engines import capabilities
 from controlplane.pools.models import Deployment, Pool, Revision, Worker
 from controlplane.pools.node_spec import node_specs_renew, nodes_lock
 from controlplane.pools.plan import plan
@@ -40,6 +40,7 @@ from controlplane.pools.workflows.common import (
     look_again,
     since,
 )
+from inference.contracts.engines import NATIVE
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import OperationKind, Role, WorkerDesired, WorkerPhase
 
