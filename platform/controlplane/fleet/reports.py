@@ -20,7 +20,7 @@ from django.db import transaction
 
 from controlplane.fleet.announce import nodes_announce
 from controlplane.fleet.credentials import Received
-from controlplane.fleet.inventory import MEASURED, devices_record
+from controlplane.fleet.inventory import MEASURED, devices_record, measures_record
 from controlplane.fleet.links import links_record
 from controlplane.fleet.models import Node
 from controlplane.fleet.weights import weights_record
@@ -82,7 +82,9 @@ def nodes_record_reports(received: Sequence[Received]) -> list[Recorded]:
         unique_fields=["id"],
         update_fields=_OBSERVED,
     )
-    devices_record({each.recorded.node: each.recorded.report.devices for each in news if each.measures})
+    for record, changed in ((devices_record, True), (measures_record, False)):
+        due_ones = [each.recorded for each in news if each.measures and each.recorded.devices_changed == changed]
+        record({each.node: each.report.devices for each in due_ones})
     for each in news:
         if each.rest_changed:
             weights_record(each.recorded.node, each.recorded.report.weights)
