@@ -11,10 +11,12 @@ from typing import Any
 
 import msgspec
 
+from inference.contracts.models import ModelShape
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import (
     DeviceKind,
     FetchState,
+    ModelSource,
     NodeDesired,
     NodePhase,
     OperationKind,
@@ -64,7 +66,8 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WeightsView(msgspec.Struct, frozen=True, kw_only=True):
-    """Weights of one model on one node."""
+    """Weights of one model on one node. revision: of a hub id; empty: its default. wanted: the node is to fetch and
+    keep them; else it has them from before, or is not done letting go of them."""
 
     node_id: str
     node_name: str
@@ -73,6 +76,8 @@ class WeightsView(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int | None
     fetched_bytes: int | None
     reason: str
+    revision: str = ""
+    wanted: bool = False
 
 
 class LinkView(msgspec.Struct, frozen=True, kw_only=True):
@@ -308,10 +313,54 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
+    """path: a directory as nodes see it, a hub id or an address; of an address, without what follows a question mark,
+    which may be a credential. revision: of a hub id, where a deployment names none; empty: the hub's default.
+
+    shape: None is not known. shape_from: who told it ("its files here", "node alpha", "ada"). kv_bytes_per_token:
+    with 16-bit numbers, of a token that all layers keep; kv_bytes_of_context: of one request of full length, where
+    layers with a window forget what is outside of it.
+    """
+
     name: str
     path: str
     description: str
     created_at: str
+    source: ModelSource = ModelSource.DIRECTORY
+    revision: str = ""
+    licence: str = ""
+    shape: ModelShape | None = None
+    shape_from: str = ""
+    kv_bytes_per_token: int | None = None
+    kv_bytes_of_context: int | None = None
+
+
+class DeviceFitView(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a model fits on one type of device of the fleet.
+
+    count: how many the fleet has. fits: None where the model or the device's memory is not known. All bytes are those
+    of one device. allowance_bytes: for the runtime, a rule of thumb. kv_tokens_max: the most tokens whose KV has room.
+    """
+
+    name: str
+    kind: DeviceKind
+    memory_total: int | None
+    count: int
+    fits: bool | None
+    weights_bytes: int | None
+    kv_bytes: int | None
+    allowance_bytes: int | None
+    needed_bytes: int | None
+    kv_tokens_max: int | None
+
+
+class ModelFitView(msgspec.Struct, frozen=True, kw_only=True):
+    """kv_tokens, tensor_parallel, dtype: how it is to be run. devices: by type, GPUs first."""
+
+    model: str
+    kv_tokens: int
+    tensor_parallel: int
+    dtype: str
+    devices: tuple[DeviceFitView, ...]
 
 
 class AuditEntryView(msgspec.Struct, frozen=True, kw_only=True):
@@ -414,11 +463,17 @@ class ModelChanged(msgspec.Struct, frozen=True, kw_only=True, tag="model.changed
     model: ModelView
 
 
+class ModelRemoved(msgspec.Struct, frozen=True, kw_only=True, tag="model.removed"):
+    name: str
+
+
 class TelemetryTick(msgspec.Struct, frozen=True, kw_only=True, tag="telemetry.tick"):
     frame: TelemetryFrame
 
 
-ConsoleEvent = DeploymentChanged | DeploymentRemoved | NodeChanged | OperationChanged | ModelChanged | TelemetryTick
+ConsoleEvent = (
+    DeploymentChanged | DeploymentRemoved | NodeChanged | OperationChanged | ModelChanged | ModelRemoved | TelemetryTick
+)
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from inference.contracts.models import ModelShape
 from inference.contracts.states import DeviceKind, FetchState, Role, WorkerPhase
 
 
@@ -49,7 +50,8 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WeightsReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Weights of one model on this node. size_bytes, fetched_bytes: None while not known. reason: why FAILED."""
+    """Weights of one model on this node. size_bytes, fetched_bytes: None while not known. reason: why FAILED.
+    shape: what the files say of the model, once they are here; None: not known."""
 
     path: str
     revision: str
@@ -57,6 +59,7 @@ class WeightsReport(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int | None = None
     fetched_bytes: int | None = None
     reason: str = ""
+    shape: ModelShape | None = None
 
 
 class LinkReport(msgspec.Struct, frozen=True, kw_only=True):

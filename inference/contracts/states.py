@@ -248,6 +248,15 @@ class FetchState(StrEnum):
     FAILED = "failed"
 
 
+class ModelSource(StrEnum):
+    """Where a model's files come from. DIRECTORY: on every node that serves it. HUB: an id of the model hub. WEB: an
+    http(s) address of an archive or a directory, as object stores have."""
+
+    DIRECTORY = "directory"
+    HUB = "hub"
+    WEB = "web"
+
+
 class LogRun(StrEnum):
     """Which run of a worker's process a log is of: the one now (or the last one), or the one before it."""
 

@@ -16,13 +16,21 @@ from typing import Any
 import msgspec
 import msgspec.inspect as mi
 
-from inference.contracts.console import AuditEntryView, ConsoleEvent, ConsoleMessage
+from inference.contracts.console import AuditEntryView, ConsoleEvent, ConsoleMessage, ModelFitView, WeightsView
 from inference.contracts.errors import ErrorCode
 from inference.contracts.states import FinishReason
 from inference.contracts.timings import RequestTiming
 
 #: What the console reads; everything these mention is written too.
-ROOTS: tuple[Any, ...] = (ErrorCode, FinishReason, RequestTiming, AuditEntryView, ConsoleMessage)
+ROOTS: tuple[Any, ...] = (
+    ErrorCode,
+    FinishReason,
+    RequestTiming,
+    AuditEntryView,
+    ModelFitView,
+    WeightsView,
+    ConsoleMessage,
+)
 
 #: Unions that have a name of their own.
 UNIONS: dict[str, Any] = {"ConsoleEvent": ConsoleEvent, "ConsoleMessage": ConsoleMessage}

@@ -38,6 +38,28 @@ export const PrefillPath = {
 } as const;
 export type PrefillPath = (typeof PrefillPath)[keyof typeof PrefillPath];
 
+/** GPU: seen through NVML. CPU: a slot of processor cores and memory on a node without a GPU. */
+export const DeviceKind = {
+  GPU: "gpu",
+  CPU: "cpu",
+} as const;
+export type DeviceKind = (typeof DeviceKind)[keyof typeof DeviceKind];
+
+/**
+ * Weights of one model on one node, as the node sees them.
+ *
+ * WANTED ──> FETCHING ──> PRESENT        ABSENT: not there and not wanted
+ *               └──> FAILED ──> FETCHING (asked again)
+ */
+export const FetchState = {
+  ABSENT: "absent",
+  WANTED: "wanted",
+  FETCHING: "fetching",
+  PRESENT: "present",
+  FAILED: "failed",
+} as const;
+export type FetchState = (typeof FetchState)[keyof typeof FetchState];
+
 /**
  * What a worker does for a request.
  *
@@ -119,13 +141,6 @@ export const NodePhase = {
 } as const;
 export type NodePhase = (typeof NodePhase)[keyof typeof NodePhase];
 
-/** GPU: seen through NVML. CPU: a slot of processor cores and memory on a node without a GPU. */
-export const DeviceKind = {
-  GPU: "gpu",
-  CPU: "cpu",
-} as const;
-export type DeviceKind = (typeof DeviceKind)[keyof typeof DeviceKind];
-
 /**
  * What the control plane wants of a node. Written by fleet services only.
  *
@@ -198,6 +213,17 @@ export const StepState = {
 export type StepState = (typeof StepState)[keyof typeof StepState];
 
 /**
+ * Where a model's files come from. DIRECTORY: on every node that serves it. HUB: an id of the model hub. WEB: an
+ * http(s) address of an archive or a directory, as object stores have.
+ */
+export const ModelSource = {
+  DIRECTORY: "directory",
+  HUB: "hub",
+  WEB: "web",
+} as const;
+export type ModelSource = (typeof ModelSource)[keyof typeof ModelSource];
+
+/**
  * One closed request as the router saw it. Durations in seconds.
  *
  * segments: add up to ttft_s; what no worker explains is a segment of its own ("network").
@@ -250,6 +276,50 @@ export interface AuditEntryView {
   readonly before: unknown;
   readonly after: unknown;
   readonly reason: string;
+}
+
+/** kv_tokens, tensor_parallel, dtype: how it is to be run. devices: by type, GPUs first. */
+export interface ModelFitView {
+  readonly model: string;
+  readonly kv_tokens: number;
+  readonly tensor_parallel: number;
+  readonly dtype: string;
+  readonly devices: readonly DeviceFitView[];
+}
+
+/**
+ * Whether a model fits on one type of device of the fleet.
+ *
+ * count: how many the fleet has. fits: None where the model or the device's memory is not known. All bytes are those
+ * of one device. allowance_bytes: for the runtime, a rule of thumb. kv_tokens_max: the most tokens whose KV has room.
+ */
+export interface DeviceFitView {
+  readonly name: string;
+  readonly kind: DeviceKind;
+  readonly memory_total: number | null;
+  readonly count: number;
+  readonly fits: boolean | null;
+  readonly weights_bytes: number | null;
+  readonly kv_bytes: number | null;
+  readonly allowance_bytes: number | null;
+  readonly needed_bytes: number | null;
+  readonly kv_tokens_max: number | null;
+}
+
+/**
+ * Weights of one model on one node. revision: of a hub id; empty: its default. wanted: the node is to fetch and
+ * keep them; else it has them from before, or is not done letting go of them.
+ */
+export interface WeightsView {
+  readonly node_id: string;
+  readonly node_name: string;
+  readonly model: string;
+  readonly state: FetchState;
+  readonly size_bytes: number | null;
+  readonly fetched_bytes: number | null;
+  readonly reason: string;
+  readonly revision: string;
+  readonly wanted: boolean;
 }
 
 /** First message on a socket, and again whenever events may have been missed. */
@@ -540,11 +610,62 @@ export interface PreviewMoment {
   readonly unified: number;
 }
 
+/**
+ * path: a directory as nodes see it, a hub id or an address; of an address, without what follows a question mark,
+ * which may be a credential. revision: of a hub id, where a deployment names none; empty: the hub's default.
+ *
+ * shape: None is not known. shape_from: who told it ("its files here", "node alpha", "ada"). kv_bytes_per_token:
+ * with 16-bit numbers, of a token that all layers keep; kv_bytes_of_context: of one request of full length, where
+ * layers with a window forget what is outside of it.
+ */
 export interface ModelView {
   readonly name: string;
   readonly path: string;
   readonly description: string;
   readonly created_at: string;
+  readonly source: ModelSource;
+  readonly revision: string;
+  readonly licence: string;
+  readonly shape: ModelShape | null;
+  readonly shape_from: string;
+  readonly kv_bytes_per_token: number | null;
+  readonly kv_bytes_of_context: number | null;
+}
+
+/**
+ * None is "not known", never zero.
+ *
+ * architecture: `model_type` of its config.json. context_length: longest prompt + answer in tokens.
+ * parameters: all of them, a tied embedding once; active_parameters: without the experts that a token does not use.
+ * dtype: that its weights are stored in, as its config.json says. quantization: how they are quantised; empty: not.
+ * weights_bytes: of its files, by data type as safetensors name it ("BF16").
+ * kv: of all layers; layers that keep none are left out.
+ * engines: kind of engine -> why it can't serve this model; empty: nothing is known against it.
+ */
+export interface ModelShape {
+  readonly architecture: string;
+  readonly context_length: number | null;
+  readonly parameters: number | null;
+  readonly active_parameters: number | null;
+  readonly dtype: string;
+  readonly quantization: string;
+  readonly weights_bytes: Readonly<Record<string, number>> | null;
+  readonly kv: readonly KvLayers[] | null;
+  readonly engines: Readonly<Record<string, string>> | null;
+}
+
+/**
+ * Layers that keep alike amounts of KV.
+ *
+ * heads: split over the devices of a tensor-parallel worker; with fewer heads than devices, some hold the same one.
+ * head_elements: numbers that are kept per token and head, keys and values together (of a compressed cache, MLA: its
+ * latent vector, with 1 head). window: the most tokens of one request that are kept; None: all of them.
+ */
+export interface KvLayers {
+  readonly layers: number;
+  readonly heads: number;
+  readonly head_elements: number;
+  readonly window: number | null;
 }
 
 /** One second of everything. second: unix seconds. */
@@ -638,6 +759,11 @@ export interface ModelChanged {
   readonly model: ModelView;
 }
 
+export interface ModelRemoved {
+  readonly type: "model.removed";
+  readonly name: string;
+}
+
 export interface TelemetryTick {
   readonly type: "telemetry.tick";
   readonly frame: TelemetryFrame;
@@ -649,7 +775,7 @@ export interface StaleMessage {
   readonly reason: string;
 }
 
-export type ConsoleEvent = DeploymentChanged | DeploymentRemoved | NodeChanged | OperationChanged | ModelChanged | TelemetryTick;
+export type ConsoleEvent = DeploymentChanged | DeploymentRemoved | NodeChanged | OperationChanged | ModelChanged | ModelRemoved | TelemetryTick;
 
 export type ConsoleMessage = SnapshotMessage | EventMessage | StaleMessage;
 
@@ -672,4 +798,16 @@ export const DEFAULT_OPERATION_PREVIEW: OperationPreview = {
   budget: 0,
   warnings: [],
   refusals: [],
+};
+
+export const DEFAULT_MODEL_SHAPE: ModelShape = {
+  architecture: "",
+  context_length: null,
+  parameters: null,
+  active_parameters: null,
+  dtype: "",
+  quantization: "",
+  weights_bytes: null,
+  kv: null,
+  engines: null,
 };

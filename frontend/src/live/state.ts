@@ -134,6 +134,8 @@ function applyEvent(state: LiveState, event: ConsoleEvent, at: number): LiveStat
       return withOperation(state, event.operation);
     case "model.changed":
       return { ...state, models: upsert(state.models, event.model, (one) => one.name, byName) };
+    case "model.removed":
+      return { ...state, models: state.models.filter((one) => one.name !== event.name) };
     case "telemetry.tick":
       return {
         ...state,

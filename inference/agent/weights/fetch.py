@@ -19,8 +19,9 @@ from pathlib import Path
 
 from inference.agent.weights.failed import FetchFailed
 from inference.agent.weights.source import Source, source_of
-from inference.agent.weights.store import NotUsable, WeightsStore, size_of
+from inference.agent.weights.store import NotUsable, StoredModel, WeightsStore, size_of
 from inference.contracts.codec import encode_text
+from inference.contracts.models import ModelShape
 from inference.contracts.reports import WeightsReport
 from inference.contracts.states import FetchState
 from inference.process.logs import configure_logging
@@ -29,8 +30,8 @@ from inference.process.logs import configure_logging
 SPARE_BYTES = 1024**3
 
 
-def fetch(store: WeightsStore, path: str, revision: str, on_size: Callable[[int], None]) -> int:
-    """Bring the model into `store`; its bytes. on_size: told how many bytes it will have.
+def fetch(store: WeightsStore, path: str, revision: str, on_size: Callable[[int], None]) -> StoredModel:
+    """Bring the model into `store`. on_size: told how many bytes it will have.
 
     Raises:
         FetchFailed: what is wrong with the source, the network or the disk.
@@ -62,7 +63,7 @@ def fetch(store: WeightsStore, path: str, revision: str, on_size: Callable[[int]
         shutil.rmtree(partial, ignore_errors=True)
         raise FetchFailed(f"what was fetched is no model: {error}") from error
     shutil.rmtree(partial, ignore_errors=True)
-    return model.size_bytes
+    return model
 
 
 def _require_space(partial: Path, needed: int) -> None:
@@ -84,9 +85,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     configure_logging(os.environ)
 
-    def say(state: FetchState, size_bytes: int | None = None, reason: str = "") -> None:
+    def say(
+        state: FetchState, size_bytes: int | None = None, reason: str = "", shape: ModelShape | None = None
+    ) -> None:
         report = WeightsReport(
-            path=options.path, revision=options.revision, state=state, size_bytes=size_bytes, reason=reason
+            path=options.path,
+            revision=options.revision,
+            state=state,
+            size_bytes=size_bytes,
+            reason=reason,
+            shape=shape,
         )
         sys.stdout.write(encode_text(report) + "\n")
         sys.stdout.flush()
@@ -96,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with store.lock_file(options.path, options.revision).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            size = fetch(store, options.path, options.revision, lambda size: say(FetchState.FETCHING, size))
+            model = fetch(store, options.path, options.revision, lambda size: say(FetchState.FETCHING, size))
     except FetchFailed as error:
         with contextlib.suppress(OSError):  # what has come is kept for the next try; an empty folder is not
             store.partial(options.path, options.revision).rmdir()
@@ -105,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         say(FetchState.FAILED, reason=f"the disk or the network failed: {error}")
         return 1
-    say(FetchState.PRESENT, size)
+    say(FetchState.PRESENT, model.size_bytes, shape=model.shape)
     return 0
 
 

@@ -21,9 +21,11 @@ from inference.agent.child import run_child
 from inference.agent.weights.source import Source, source_of
 from inference.agent.weights.store import NotUsable, WeightsStore, check, size_of
 from inference.contracts.codec import CodecError, decode
+from inference.contracts.models import ModelShape
 from inference.contracts.reports import WeightsReport
 from inference.contracts.specs import NodeSpec, WeightsSpec
 from inference.contracts.states import FetchState, WorkerDesired
+from inference.planning.model.folder import read_shape
 from inference.process.tasks import end
 
 FETCH_MODULE = "inference.agent.weights.fetch"
@@ -44,6 +46,7 @@ class _Model:
     size_bytes: int | None = None
     fetched_bytes: int | None = None
     reason: str = ""
+    shape: ModelShape | None = None
 
     @property
     def key(self) -> Key:
@@ -57,6 +60,7 @@ class _Model:
             size_bytes=self.size_bytes,
             fetched_bytes=self.fetched_bytes,
             reason=self.reason,
+            shape=self.shape,
         )
 
 
@@ -108,7 +112,11 @@ class WeightsKeeper:
             reports.setdefault(
                 (model.path, model.revision),
                 WeightsReport(
-                    path=model.path, revision=model.revision, state=FetchState.PRESENT, size_bytes=model.size_bytes
+                    path=model.path,
+                    revision=model.revision,
+                    state=FetchState.PRESENT,
+                    size_bytes=model.size_bytes,
+                    shape=model.shape,
                 ),
             )
         return tuple(report for _, report in sorted(reports.items()))
@@ -162,17 +170,19 @@ class WeightsKeeper:
                 model.fetched_bytes = size_of(self._store.partial(*model.key))
 
     def _look_at_directory(self, model: _Model) -> None:
+        folder = Path(model.spec.path).expanduser()
         try:
-            size = check(Path(model.spec.path).expanduser())
+            size = check(folder)
         except (NotUsable, OSError) as error:
             self._set(model, FetchState.FAILED, reason=str(error))
-        else:
-            self._set(model, FetchState.PRESENT, size=size)
+            return
+        as_known = model.state is FetchState.PRESENT and model.size_bytes == size
+        self._set(model, FetchState.PRESENT, size=size, shape=model.shape if as_known else read_shape(folder))
 
     def _look_at_store(self, model: _Model) -> None:
         stored = self._store.find(*model.key)
         if stored is not None:
-            self._set(model, FetchState.PRESENT, size=stored.size_bytes)
+            self._set(model, FetchState.PRESENT, size=stored.size_bytes, shape=stored.shape)
 
     # -- fetching --------------------------------------------------------------------------------
 
@@ -202,11 +212,19 @@ class WeightsKeeper:
         except CodecError as error:
             log.warning("a fetch said what is no report", error=str(error))
             return
-        self._set(model, said.state, size=said.size_bytes, reason=said.reason)
+        self._set(model, said.state, size=said.size_bytes, reason=said.reason, shape=said.shape)
 
-    def _set(self, model: _Model, state: FetchState, *, size: int | None = None, reason: str = "") -> None:
-        news = (state, reason) != (model.state, model.reason)
-        model.state, model.reason = state, reason
+    def _set(
+        self,
+        model: _Model,
+        state: FetchState,
+        *,
+        size: int | None = None,
+        reason: str = "",
+        shape: ModelShape | None = None,
+    ) -> None:
+        news = (state, reason, shape) != (model.state, model.reason, model.shape)
+        model.state, model.reason, model.shape = state, reason, shape
         model.size_bytes = size if size is not None else model.size_bytes
         if state is FetchState.PRESENT:
             model.fetched_bytes = None

@@ -19,7 +19,9 @@ import structlog
 
 from inference.agent.weights.source import Source, source_of
 from inference.contracts.codec import CodecError, decode, encode
+from inference.contracts.models import ModelShape
 from inference.contracts.specs import WorkerSpec
+from inference.planning.model.folder import read_shape
 from inference.process.files import write_atomically
 
 SOURCE_FILE = ".source.json"
@@ -36,11 +38,12 @@ class NotHere(Exception):
 
 
 class StoredModel(msgspec.Struct, frozen=True, kw_only=True):
-    """path, revision: see `WeightsSpec`. size_bytes: of all its files."""
+    """path, revision: see `WeightsSpec`. size_bytes: of all its files. shape: what they say; None: can't be read."""
 
     path: str
     revision: str
     size_bytes: int
+    shape: ModelShape | None = None
 
 
 class WeightsStore:
@@ -84,7 +87,8 @@ class WeightsStore:
         Raises:
             NotUsable: it is no model.
         """
-        model = StoredModel(path=path, revision=revision, size_bytes=check(content))
+        size = check(content)
+        model = StoredModel(path=path, revision=revision, size_bytes=size, shape=read_shape(content))
         write_atomically(content / SOURCE_FILE, encode(model))
         folder = self.folder(path, revision)
         if folder.exists():  # damaged: `find` did not take it

@@ -134,7 +134,8 @@ class JoinToken(models.Model):
 
 
 class NodeWeights(models.Model):
-    """Weights of one model on one node. wanted, attempt: desired; see `WeightsSpec`. The rest: see `WeightsReport`."""
+    """Weights of one model on one node. wanted, attempt: desired; see `WeightsSpec`. The rest: see `WeightsReport`.
+    shape: `ModelShape` as JSON, read and written through that struct only."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="weights")
     path = models.CharField(max_length=500)
@@ -147,6 +148,7 @@ class NodeWeights(models.Model):
     size_bytes = models.BigIntegerField(null=True)
     fetched_bytes = models.BigIntegerField(null=True)
     reason = models.TextField(blank=True)
+    shape = models.JSONField(null=True)
 
     class Meta:
         ordering = ["node_id", "path", "revision"]

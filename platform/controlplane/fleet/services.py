@@ -12,7 +12,7 @@ from controlplane.fleet.losing import nodes_mark_lost
 from controlplane.fleet.mailbox import Mailbox
 from controlplane.fleet.reports import Recorded, node_record_report, nodes_record_reports
 from controlplane.fleet.turns import sweep_take_turn
-from controlplane.fleet.weights import weights_wanted
+from controlplane.fleet.weights import weights_let_go, weights_want, weights_wanted
 
 __all__ = [
     "Mailbox",
@@ -33,5 +33,7 @@ __all__ = [
     "nodes_record_reports",
     "report_read",
     "sweep_take_turn",
+    "weights_let_go",
+    "weights_want",
     "weights_wanted",
 ]

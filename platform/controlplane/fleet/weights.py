@@ -6,6 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from uuid import UUID
 
+import msgspec
+from django.db import transaction
+from django.db.models import F
+
+from controlplane.fleet.hooks import specs_renew
 from controlplane.fleet.models import Node, NodeWeights
 from inference.contracts.reports import WeightsReport
 from inference.contracts.specs import WeightsSpec
@@ -18,6 +23,34 @@ def weights_wanted(node_ids: Collection[UUID]) -> dict[UUID, tuple[WeightsSpec, 
     for row in NodeWeights.objects.filter(node__in=node_ids, wanted=True):
         wanted[row.node_id].append(WeightsSpec(path=row.path, revision=row.revision, attempt=row.attempt))
     return {node_id: tuple(specs) for node_id, specs in wanted.items()}
+
+
+@transaction.atomic
+def weights_want(node_ids: Collection[UUID], path: str, revision: str) -> None:
+    """Have these nodes fetch the weights and keep them. What failed there before is tried again."""
+    list(Node.objects.select_for_update().filter(pk__in=node_ids))  # as reports do, before the rows below
+    rows = NodeWeights.objects.filter(node__in=node_ids, path=path, revision=revision)
+    failed = rows.filter(state=FetchState.FAILED)
+    failed.update(attempt=F("attempt") + 1, state=FetchState.WANTED, reason="", fetched_bytes=None)
+    rows.update(wanted=True)
+    there = set(rows.values_list("node_id", flat=True))
+    NodeWeights.objects.bulk_create(
+        NodeWeights(node_id=node_id, path=path, revision=revision, wanted=True, state=FetchState.WANTED)
+        for node_id in node_ids
+        if node_id not in there
+    )
+    specs_renew(node_ids)
+
+
+@transaction.atomic
+def weights_let_go(path: str, revision: str, *, node_ids: Collection[UUID] | None = None) -> None:
+    """Nodes (None: all) need not have these weights any more. A fetch is broken off; what is on a disk stays there."""
+    wanted = NodeWeights.objects.filter(path=path, revision=revision, wanted=True)
+    if node_ids is not None:
+        wanted = wanted.filter(node__in=node_ids)
+    nodes = list(Node.objects.select_for_update().filter(pk__in=wanted.values("node")))
+    wanted.filter(node__in=nodes).update(wanted=False)
+    specs_renew([node.pk for node in nodes])
 
 
 def weights_record(node: Node, reports: Sequence[WeightsReport]) -> None:
@@ -38,7 +71,8 @@ def weights_record(node: Node, reports: Sequence[WeightsReport]) -> None:
 
 
 def _write(row: NodeWeights, report: WeightsReport) -> None:
-    new = (report.state, report.size_bytes, report.fetched_bytes, report.reason)
-    if row.pk is None or (row.state, row.size_bytes, row.fetched_bytes, row.reason) != new:
-        row.state, row.size_bytes, row.fetched_bytes, row.reason = new
+    shape = None if report.shape is None else msgspec.to_builtins(report.shape)
+    new = (report.state, report.size_bytes, report.fetched_bytes, report.reason, shape)
+    if row.pk is None or (row.state, row.size_bytes, row.fetched_bytes, row.reason, row.shape) != new:
+        row.state, row.size_bytes, row.fetched_bytes, row.reason, row.shape = new
         row.save()

@@ -43,10 +43,10 @@ class Bench:
             said.append(WeightsReport(path=path, revision=revision, state=state, size_bytes=size, reason=reason))
 
         try:
-            size = await asyncio.to_thread(
+            model = await asyncio.to_thread(
                 fetch, self.store, path, revision, lambda size: say(FetchState.FETCHING, size)
             )
-            say(FetchState.PRESENT, size)
+            say(FetchState.PRESENT, model.size_bytes)
         except FetchFailed as error:
             say(FetchState.FAILED, reason=str(error))
         return said
