@@ -16,9 +16,13 @@ from inference.agent.engines.command import Command, Engine, EngineRegistry, Lau
 from inference.agent.engines.native import native_command
 from inference.agent.hosts import Hosts
 from inference.agent.main import PRODUCT_ENGINES
+from inference.contracts.codec import encode
 from inference.contracts.engines import Capabilities
+from inference.contracts.reports import WorkerReport
 from inference.contracts.specs import DeviceAssignment, EngineSettings
 from inference.contracts.states import Role, WorkerDesired, WorkerPhase
+from inference.testing.faults import Fault, FaultKind, FaultPoint
+from inference.testing.stub_settings import StubSettings
 from tests.inference.agent.node_under_test import ROOT, NodeUnderTest, wait_for, worker
 
 
@@ -74,6 +78,41 @@ def test_a_native_worker_is_told_its_addresses_and_where_the_secret_is_but_not_t
 def test_the_product_offers_the_native_engine_only_and_it_changes_roles() -> None:
     assert PRODUCT_ENGINES.names == {"native"}
     assert PRODUCT_ENGINES.engine("native").capabilities.switches_role
+
+
+@pytest.mark.parametrize(
+    ("kind", "kept", "why"),
+    [
+        (None, True, ""),
+        (FaultKind.REFUSE, True, "could not become prefill: refused at switch (planted)"),
+        (FaultKind.HANG, False, "hung in a change of its role; it is started anew as prefill"),
+        (FaultKind.CRASH, False, "exited with code 137 while it was to become prefill"),
+    ],
+)
+def test_a_change_of_role_of_the_worker_server_and_what_can_go_wrong_in_it(
+    tmp_path: Path, kind: FaultKind | None, kept: bool, why: str
+) -> None:
+    faults = () if kind is None else (Fault(point=FaultPoint.SWITCH, kind=kind),)
+    settings = tmp_path / "settings.json"
+    settings.write_bytes(encode(StubSettings(faults=faults)))
+    reasons: set[str] = set()
+    with NodeUnderTest(tmp_path / "agent", STUB_SERVERS, probe_failures=100, switch_deadline_s=1.0) as node:
+        spec = worker("w1", str(settings), engine="stub", role=Role.DECODE)
+        node.want(spec)
+        first = node.wait("w1", WorkerPhase.READY, within_s=60)
+        node.want(msgspec.structs.replace(spec, role=Role.PREFILL))
+        settled = Role.DECODE if kind is FaultKind.REFUSE else Role.PREFILL
+
+        def there() -> WorkerReport | None:
+            report = node.report("w1")
+            reasons.add(report.reason if report else "")
+            done = report and report.phase is WorkerPhase.READY and report.role is settled
+            return report if done and (kind is not FaultKind.REFUSE or report.refused_role) else None
+
+        report = wait_for(there, within_s=60)
+        assert (report.pid == first.pid) is kept
+        assert any(reason.startswith(why) for reason in reasons), reasons
+        assert (report.transfer is None) is (settled is Role.PREFILL), "only decode receives KV"
 
 
 @pytest.mark.model
