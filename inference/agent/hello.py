@@ -18,7 +18,7 @@ from inference.contracts.codec import encode
 from inference.contracts.reports import NodeHello, NodeWelcome
 
 FIRST_PAUSE_S = 1.0
-LONGEST_PAUSE_S = 60.0
+LONGEST_PAUSE_S = 15.0
 #: Between two hellos that were both answered, however often another is asked for.
 REST_S = 10.0
 #: A hello that is said again is put off by up to so long: what makes one node say it makes all of a fleet.
@@ -70,6 +70,7 @@ class Greeter:
         self._due = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._first_pause_s = first_pause_s
+        self._is_away = False
         if not answered:
             self._due.set()
 
@@ -101,11 +102,14 @@ class Greeter:
         try:
             welcome = await say_hello(self._membership(), await asyncio.to_thread(self._build))
         except NotNow as error:
-            log.info("the control plane is away; this node goes on as last told", reason=str(error))
+            if not self._is_away:
+                log.warning("the control plane is away; this node goes on as last told", reason=str(error))
+            self._is_away = True
             return False
         except Refused as error:
             log.error("hello was refused; this node goes on as last told", reason=str(error), status=error.status)
             return False
+        self._is_away = False
         self._on_welcome(welcome)
         log.info("the control plane knows this node", node_id=welcome.node_id, name=welcome.name)
         return True
