@@ -40,3 +40,13 @@ def test_serving_keys_differ_and_only_their_digest_is_kept() -> None:
     assert first.startswith("sk-tandem-")
     assert auth.key_digest(first) != auth.key_digest(second)
     assert len(auth.key_digest(first)) == 64
+
+
+def test_a_hello_is_proved_by_the_node_s_key_for_exactly_its_body() -> None:
+    header = auth.node_authorization("key", b'{"hostname":"a"}')
+    assert auth.is_node_authorization(header, "key", b'{"hostname":"a"}')
+    for wrong in (None, "", "Node ", header + "0", header.removeprefix("Node ")):
+        assert not auth.is_node_authorization(wrong, "key", b'{"hostname":"a"}')
+    assert not auth.is_node_authorization(header, "other", b'{"hostname":"a"}')
+    assert not auth.is_node_authorization(header, "key", b'{"hostname":"b"}')
+    assert not auth.is_node_authorization(header, "key", b"\xff")
