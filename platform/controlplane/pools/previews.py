@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import msgspec
 
-from controlplane.pools import selectors
 from controlplane.pools.models import Deployment, Pool, Worker
 from controlplane.pools.preview import preview
+from controlplane.pools.seeing import snapshot
 from inference.contracts.console import OperationPreview
 
 
@@ -23,7 +23,7 @@ def preview_of(
 ) -> OperationPreview:
     """The course to the deployment with these changes. counts: replicas by pool id. candidate: number of the revision
     that all workers shall run."""
-    wanted = selectors.snapshot(deployment, budget=budget)
+    wanted = snapshot(deployment, budget=budget)
     counts = counts or {}
     wanted = replace(
         wanted,
@@ -37,7 +37,7 @@ def preview_of(
 
 def preview_of_flip(deployment: Deployment, worker: Worker, to: Pool) -> OperationPreview:
     """The course when just this worker changes over to the pool `to`."""
-    now = selectors.snapshot(deployment)
+    now = snapshot(deployment)
     grown = {str(worker.pool_id): -1, str(to.pk): 1}
     wanted = replace(
         now,

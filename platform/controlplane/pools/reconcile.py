@@ -12,8 +12,9 @@ from controlplane.pools.flipping import flips_take_back, workers_renew
 from controlplane.pools.intents import intents_advance
 from controlplane.pools.models import Deployment, PlanningTurn, Pool
 from controlplane.pools.plan import plan
-from controlplane.pools.plan_types import Plan
+from controlplane.pools.plan_types import Plan, Snapshot
 from controlplane.pools.rollout import rollout_advance
+from controlplane.pools.seeing import own_snapshot, snapshot, workers_seen
 from controlplane.pools.workflows.common import Look
 from controlplane.pools.workflows.rebalance import budget_now
 from inference.contracts.console import DeploymentRemoved
@@ -31,13 +32,12 @@ def deployment_reconcile(deployment_id: int) -> Plan | None:
         return None
     flips_take_back(deployment)
     workers_renew(deployment)
-    decision = rollout_advance(deployment)
+    moved = rollout_advance(deployment)
     _take_turn()
-    seen = selectors.snapshot(deployment, budget=budget_now(deployment))
-    made = plan(seen)
+    seen, made = _plan(deployment)
     apply(deployment, made)
     changed = _refusals_record(made, deployment)
-    workers = selectors.workers_seen(deployment) if made.acts else seen.workers
+    workers = workers_seen(deployment) if made.acts else seen.workers
     removed = {move.worker_id for move in made.remove}
     look = Look(
         deployment=deployment,
@@ -46,22 +46,32 @@ def deployment_reconcile(deployment_id: int) -> Plan | None:
         made=made,
         gone=[worker for worker in seen.workers if worker.worker_id in removed],
         rollout=selectors.rollout_of(deployment),
-        decision=decision,
+        decision=moved.decision,
     )
     intents_advance(look)
     if deployment.deleting and not workers:
         deployment.delete()
         broadcast(DeploymentRemoved(name=deployment.name))
-    elif made.acts or changed or decision is not None:
+    elif made.acts or changed or moved.news:
         deployments_announce([deployment_id])
     if made.remove:
         _offer_freed_devices(deployment_id)
     return made
 
 
+def _plan(deployment: Deployment) -> tuple[Snapshot, Plan]:
+    """Most of the time there is nothing to do, and the fleet is not looked at for that."""
+    budget = budget_now(deployment)
+    own = own_snapshot(deployment, budget=budget)
+    made = plan(own)
+    if not (made.acts or made.wait or made.refused):
+        return own, made
+    whole = snapshot(deployment, budget=budget)
+    return whole, plan(whole)
+
+
 def _take_turn() -> None:
-    PlanningTurn.objects.get_or_create(pk=PlanningTurn.ONLY)
-    PlanningTurn.objects.select_for_update().get(pk=PlanningTurn.ONLY)
+    PlanningTurn.objects.select_for_update().get_or_create(pk=PlanningTurn.ONLY)
 
 
 def _refusals_record(made: Plan, deployment: Deployment) -> bool:

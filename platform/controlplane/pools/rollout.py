@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from uuid import UUID
 
 import structlog
 
 from controlplane.core import clock
-from controlplane.pools import selectors
+from controlplane.pools import seeing, selectors
 from controlplane.pools.models import Deployment, Revision, Rollout
 from controlplane.pools.rollout_health import Health, health_of
 from controlplane.pools.rollout_steps import Decision, Promote, RolloutSeen, Step, TakeBack, Wait, decide
@@ -43,12 +44,20 @@ def rollout_drop(deployment: Deployment) -> bool:
     return Rollout.objects.filter(deployment=deployment).delete()[0] > 0
 
 
-def rollout_advance(deployment: Deployment) -> Decision | None:
-    """Look at the roll-out and move it on by as much as can be decided now; None when there is none. The caller has
-    locked the deployment. Whoever shows the operation tells the decision."""
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """decision: None when there is no roll-out. news: whether consoles see something new of it."""
+
+    decision: Decision | None = None
+    news: bool = False
+
+
+def rollout_advance(deployment: Deployment) -> Moved:
+    """Look at the roll-out and move it on by as much as can be decided now. The caller has locked the deployment.
+    Whoever shows the operation tells the decision."""
     rollout = selectors.rollout_of(deployment)
     if rollout is None or deployment.deleting:
-        return None
+        return Moved()
     now = clock.now()
     health = _health(deployment, rollout)
     seen = RolloutSeen(
@@ -59,17 +68,17 @@ def rollout_advance(deployment: Deployment) -> Decision | None:
         step_at=rollout.step_at,
         ready_at=rollout.ready_at,
     )
-    pools, workers = selectors.pools_seen(deployment), selectors.workers_seen(deployment)
+    pools, workers = seeing.pools_seen(deployment), seeing.workers_seen(deployment)
     decision = decide(seen, pools, workers, health, deployment.policy, now)
-    rollout.requests, rollout.error_rate, rollout.slo_miss_rate = (
-        health.requests,
-        health.error_rate,
-        health.slo_miss_rate,
-    )
+    counted = (health.requests, health.error_rate, health.slo_miss_rate)
+    news = counted != (rollout.requests, rollout.error_rate, rollout.slo_miss_rate)
+    rollout.requests, rollout.error_rate, rollout.slo_miss_rate = counted
     match decision:
         case Wait(ready=ready):
-            rollout.ready_at = (rollout.ready_at or now) if ready else None
-            rollout.save()
+            if news or ready != (rollout.ready_at is not None):
+                rollout.ready_at = (rollout.ready_at or now) if ready else None
+                rollout.save()
+            return Moved(decision, news)
         case Step(share=share):
             log.info("roll-out goes on", deployment=deployment.name, share=share)
             rollout.share, rollout.step_at, rollout.ready_at = share, now, None
@@ -79,7 +88,7 @@ def rollout_advance(deployment: Deployment) -> Decision | None:
         case TakeBack(why=why):
             log.warning("roll-out is taken back", deployment=deployment.name, reason=why)
             rollout.delete()
-    return decision
+    return Moved(decision, news=True)
 
 
 def _health(deployment: Deployment, rollout: Rollout) -> Health:

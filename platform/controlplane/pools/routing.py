@@ -86,8 +86,7 @@ def routing_table_refresh() -> None:
 
 def _locked_version() -> RoutingTableVersion:
     """The lock comes before the workers are read: a higher version always holds the newer state."""
-    RoutingTableVersion.objects.get_or_create(pk=1)
-    return RoutingTableVersion.objects.select_for_update().get(pk=1)
+    return RoutingTableVersion.objects.select_for_update().get_or_create(pk=1)[0]
 
 
 def _publish(row: RoutingTableVersion, routes: tuple[DeploymentRoute, ...], *, above: int) -> RoutingTable:

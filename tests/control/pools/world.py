@@ -327,8 +327,8 @@ class World:
                     self.unreachable[name].append(spec) if name in self.unreachable else agent.take(spec)
 
     def sweep(self) -> None:
-        """The next one that is due."""
-        self.now.advance(settings.SWEEP_INTERVAL_S)
+        """As soon as another one is due."""
+        self.now.advance(settings.SWEEP_INTERVAL_S / 2)
         with self.committing():
             tasks.sweep()
         self.settle()

@@ -19,7 +19,6 @@ from controlplane.core.errors import Conflict, Invalid, NotFound
 from controlplane.operations.models import Operation
 from controlplane.operations.services import operation_start
 from controlplane.operations.workflows import Workflow
-from controlplane.pools import selectors
 from controlplane.pools.counts import shape_in_words
 from controlplane.pools.deployment_check import local_prefill_check, slo_check
 from controlplane.pools.engines import capabilities
@@ -30,6 +29,7 @@ from controlplane.pools.pool_check import labels_check, strategy_check, tensor_p
 from controlplane.pools.previews import preview_of
 from controlplane.pools.progress import Progress, scaling_progress
 from controlplane.pools.rollout_policy import RolloutPolicy, policy_check
+from controlplane.pools.seeing import snapshot
 from controlplane.pools.settings_check import settings_check
 from controlplane.pools.workflows.common import (
     DEPLOYMENT,
@@ -201,7 +201,7 @@ def model_named(name: str) -> Model:
 
 def _check_capacity(deployment: Deployment) -> None:
     """Ask the planner itself what it would do."""
-    made = plan(selectors.snapshot(deployment))
+    made = plan(snapshot(deployment))
     roles = {str(pool.pk): pool.role for pool in deployment.pools.all()}
     for unmet in (*made.refused, *made.wait):
         raise Invalid(f"{unmet.reason}.", code="no_capacity", field=roles[unmet.pool_id])

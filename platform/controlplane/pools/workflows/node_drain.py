@@ -22,11 +22,11 @@ from controlplane.operations.services import (
     operation_start,
 )
 from controlplane.operations.workflows import Workflow
-from controlplane.pools import selectors
 from controlplane.pools.announce import reconcile_request
 from controlplane.pools.models import Deployment, Worker
 from controlplane.pools.news import worker_news
 from controlplane.pools.preview import preview
+from controlplane.pools.seeing import snapshot, worker_seen
 from inference.contracts.console import OperationPreview
 from inference.contracts.states import NodeDesired, OperationKind, OperationState, Role
 
@@ -88,7 +88,7 @@ def deployments_on(node: Node) -> list[Deployment]:
 
 
 def _course(deployment: Deployment, node: Node) -> OperationPreview:
-    now = selectors.snapshot(deployment)
+    now = snapshot(deployment)
     drained = replace(now.nodes[node.name], desired=NodeDesired.DRAINING)
     return preview(replace(now, nodes={**now.nodes, node.name: drained}))
 
@@ -114,7 +114,7 @@ def _advance(operation: Operation) -> None:
     standings = [
         Standing(
             f"leave:{worker.pk}",
-            f"{worker.pool.deployment}: {worker_news(selectors.worker_seen(worker), Role(worker.pool.role))}",
+            f"{worker.pool.deployment}: {worker_news(worker_seen(worker), Role(worker.pool.role))}",
             cause=next(iter(worker.pool.refusals.splitlines()), ""),
         )
         for worker in left

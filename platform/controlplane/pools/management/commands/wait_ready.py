@@ -15,6 +15,7 @@ from controlplane.pools.models import Deployment, Worker
 from controlplane.pools.news import worker_news
 from controlplane.pools.pairing import serves
 from controlplane.pools.presenters import worker_peer
+from controlplane.pools.seeing import worker_seen
 from inference.contracts.states import Role, WorkerDesired, WorkerPhase
 
 _PAUSE_S = 0.3
@@ -70,7 +71,7 @@ def _is_fresh(worker: Worker, began: datetime) -> bool:
 
 
 def _line(worker: Worker) -> str:
-    return worker_news(selectors.worker_seen(worker), Role(worker.pool.role))
+    return worker_news(worker_seen(worker), Role(worker.pool.role))
 
 
 def _refusals(deployment: Deployment) -> list[str]:

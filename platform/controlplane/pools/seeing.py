@@ -1,0 +1,141 @@
+"""What plans and operations are made from, read from rows: in a number of queries that depends on no size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from uuid import UUID
+
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast
+
+from controlplane.fleet.models import Device, Node
+from controlplane.pools.engines import capabilities
+from controlplane.pools.models import Deployment, Pool, Rollout, Worker
+from controlplane.pools.plan_types import DeviceSeen, NodeSeen, PoolSeen, Snapshot, WorkerSeen
+from inference.contracts.states import (
+    DeviceKind,
+    NodeDesired,
+    NodePhase,
+    PlacementStrategy,
+    Role,
+    WorkerDesired,
+    WorkerPhase,
+)
+
+#: Label of a node that says which network switch it hangs on.
+_SWITCH = "switch="
+
+
+def snapshot(deployment: Deployment, *, budget: int | None = None) -> Snapshot:
+    """The deployment as it is, on the whole fleet. budget: see `Snapshot`."""
+    return _snapshot(deployment, Device.objects.all(), budget)
+
+
+def own_snapshot(deployment: Deployment, *, budget: int | None = None) -> Snapshot:
+    """The same as if the fleet had only the devices that the deployment holds. Enough to see that it lacks nothing and
+    is to change nothing, which is so nearly always; a fleet has thousands of devices."""
+    return _snapshot(deployment, Device.objects.filter(allocation__worker__pool__deployment=deployment), budget)
+
+
+def _snapshot(deployment: Deployment, devices: QuerySet[Device], budget: int | None) -> Snapshot:
+    nodes = {node.pk: node for node in Node.objects.only("name", "phase", "desired", "labels")}
+    rollout = Rollout.objects.select_related("candidate").filter(deployment=deployment).first()
+    return Snapshot(
+        deleting=deployment.deleting,
+        pools=pools_seen(deployment),
+        workers=workers_seen(deployment),
+        nodes={node.name: _node_seen(node) for node in nodes.values()},
+        devices=_devices_seen(devices, nodes),
+        deployment=deployment.name,
+        stable=deployment.stable,
+        candidate=None if rollout is None else rollout.candidate.number,
+        candidate_share=0.0 if rollout is None else rollout.share,
+        can_flip=capabilities(deployment.engine).switches_role,
+        budget=budget,
+    )
+
+
+def pools_seen(deployment: Deployment) -> tuple[PoolSeen, ...]:
+    return tuple(
+        PoolSeen(
+            pool_id=str(pool.pk),
+            role=Role(pool.role),
+            replicas=pool.replicas,
+            min_replicas=pool.min_replicas,
+            labels=frozenset(pool.labels),
+            tensor_parallel=pool.tensor_parallel,
+            strategy=PlacementStrategy(pool.strategy),
+        )
+        for pool in Pool.objects.filter(deployment=deployment)
+    )
+
+
+def workers_seen(deployment: Deployment) -> tuple[WorkerSeen, ...]:
+    workers = Worker.objects.filter(pool__deployment=deployment).select_related("node", "revision").order_by("name")
+    return tuple(worker_seen(worker) for worker in workers)
+
+
+def worker_seen(worker: Worker) -> WorkerSeen:
+    load = worker.known_load
+    return WorkerSeen(
+        worker_id=str(worker.pk),
+        name=worker.name,
+        pool_id=str(worker.pool_id),
+        node=worker.node.name,
+        # One that is being renewed is drained only to come back.
+        desired=WorkerDesired.RUN if worker.renewing else WorkerDesired(worker.desired),
+        phase=WorkerPhase(worker.phase),
+        phase_since=worker.phase_since,
+        created_at=worker.created_at,
+        busy=None if load is None else load.running + load.waiting,
+        attempts=worker.attempts,
+        reason=worker.reason,
+        handoffs=None if load is None else load.handoffs,
+        role=Role(worker.observed_role) if worker.observed_role else None,
+        refused_role=Role(worker.refused_role) if worker.refused_role else None,
+        revision=worker.revision.number,
+    )
+
+
+def _node_seen(node: Node) -> NodeSeen:
+    switches = (label.removeprefix(_SWITCH) for label in node.labels if label.startswith(_SWITCH))
+    return NodeSeen(node.name, NodePhase(node.phase), NodeDesired(node.desired), next(switches, ""))
+
+
+def _devices_seen(devices: QuerySet[Device], nodes: Mapping[UUID, Node]) -> tuple[DeviceSeen, ...]:
+    columns = ("pk", "node_id", "device_id", "kind", "index", "missing", "name", "memory_total")
+    more = ("maintenance", "fault", "reserved_for", "labels_text", "peers_text")
+    holder = ("allocation__worker_id", "allocation__worker__desired", "allocation__worker__renewing")
+    told = devices.annotate(labels_text=Cast("labels", TextField()), peers_text=Cast("nvlink_peers", TextField()))
+    # A node that has joined since its row was not there yet has its turn next time.
+    rows = [row for row in told.values_list(*columns, *more, *holder, named=True) if row.node_id in nodes]
+    unique = {(row.node_id, row.device_id): str(row.pk) for row in rows}
+    return tuple(
+        DeviceSeen(
+            device=str(row.pk),
+            node=nodes[row.node_id].name,
+            kind=DeviceKind(row.kind),
+            index=row.index,
+            missing=row.missing,
+            held_by=str(row.allocation__worker_id) if row.allocation__worker_id else None,
+            leaving=row.allocation__worker__desired not in (None, WorkerDesired.RUN)
+            and not row.allocation__worker__renewing,
+            name=row.name,
+            memory_total=row.memory_total,
+            labels=_texts(row.labels_text).union(nodes[row.node_id].labels),
+            blocked="in maintenance" if row.maintenance else row.fault,
+            reserved_for=row.reserved_for,
+            nvlink_peers=frozenset(
+                unique[row.node_id, peer] for peer in _texts(row.peers_text) if (row.node_id, peer) in unique
+            ),
+        )
+        for row in rows
+    )
+
+
+@lru_cache(maxsize=1024)
+def _texts(encoded: str) -> frozenset[str]:
+    """A JSON list of texts. Nearly all devices of a fleet have the same few, so each is read once."""
+    return frozenset(json.loads(encoded))
