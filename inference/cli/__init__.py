@@ -1,0 +1,1 @@
+"""The command line client: everything it does, it does through the REST API."""
