@@ -134,10 +134,10 @@ def _store(name: Named, claim: uuid.UUID, response: Response) -> None:
     Raises:
         StillRunning: another process took the claim over: its write counts, and ours is rolled back.
     """
-    shown = msgspec.to_builtins(response.data)
-    kept = masked(shown)
+    shown = msgspec.json.encode(response.data)
+    kept = msgspec.json.encode(masked(msgspec.json.decode(shown)))
     stored = IdempotentRequest.objects.filter(principal=name.principal, key=name.key, claim=claim).update(
-        status=response.status_code, answer=msgspec.json.encode(kept).decode(), held_secret=kept != shown
+        status=response.status_code, answer=kept.decode(), held_secret=kept != shown
     )
     if not stored:
         raise StillRunning

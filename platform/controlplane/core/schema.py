@@ -103,9 +103,9 @@ def parameters_of(view: Any, method: str) -> frozenset[str] | None:
     if noted is None:
         return None
     names_known = set(noted.query)
-    if method in _READING and getattr(view, "listing", None) is not None:
+    if method in _READING and view.listing is not None:
         names_known |= view.listing.parameters
-    if method not in _SAFE and getattr(view, "transactional", False):
+    if method not in _SAFE and view.transactional:
         names_known.add("dry_run")
     if noted.queueable:
         names_known.add("on_conflict")
@@ -128,7 +128,7 @@ class ControlSchema(AutoSchema):
         found.append(_header(names.REQUEST_ID_HEADER, "Names the request in its answer, the log and the audit."))
         if self.method == "GET":
             found += _of_reading(view)
-        elif getattr(view, "transactional", False):
+        elif view.transactional:
             found += _of_writing(view)
         if noted.queueable:
             found.append(_ON_CONFLICT)
@@ -143,7 +143,7 @@ _ON_CONFLICT = OpenApiParameter(
 
 
 def _of_reading(view: Any) -> list[OpenApiParameter]:
-    if getattr(view, "listing", None) is None:
+    if view.listing is None:
         return [_header("ETag", "The version of what is shown, for If-Match.", answered=[200])]
     listing: Listing = view.listing
     orders = [sign + name for name in listing.orders for sign in ("", "-")]

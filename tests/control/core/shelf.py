@@ -34,6 +34,7 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     by: str = ""
     key: str = ""
+    pages: tuple[int, ...] = (1, 2)
 
 
 class BookBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
