@@ -18,12 +18,13 @@ up: install console  ## start everything; Ctrl-C stops it
 # -- installing ----------------------------------------------------------------------------------------
 install: .venv/.installed
 
-.venv/.installed: requirements.txt
+.venv/.installed: requirements.txt pyproject.toml
 	@echo "== Python packages (the first time takes a few minutes)"
 	@test -x $(BIN)/python && $(BIN)/python -m pip --version >/dev/null 2>&1 || { rm -rf .venv; $(PYTHON) -m venv .venv; } || \
 	  { echo "Python's venv module is missing: trying Debian's package"; rm -rf .venv; \
 	    $(APT) install -y -q $(notdir $(PYTHON))-venv && $(PYTHON) -m venv .venv; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .  # the `tandem` command
 	@touch $@
 
 console: frontend/dist/index.html
