@@ -12,14 +12,14 @@ from inference.contracts import codec
 API_PREFIX = "/api/"
 
 
-def printable(path: str) -> str:
+def _printable(path: str) -> str:
     return "".join(each if each.isprintable() else "?" for each in path[:200])
 
 
 @csrf_exempt
 def unknown_endpoint(request: HttpRequest, **_: str) -> HttpResponse:
     """404 for an address under /api that no endpoint has."""
-    return _refused(404, "not_found", f"There is no endpoint {printable(request.path)}; /api/v1/docs lists them.")
+    return _refused(404, "not_found", f"There is no endpoint {_printable(request.path)}; /api/v1/docs lists them.")
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

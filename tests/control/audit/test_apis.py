@@ -11,6 +11,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.test import AsyncClient
+from pytest_django import DjangoAssertNumQueries
 from rest_framework.test import APIClient
 
 from controlplane.audit import export
@@ -173,3 +174,14 @@ async def test_an_empty_trail_is_an_empty_table(operator: User) -> None:
 @pytest.mark.parametrize("query", ["", "format=xml", "format=csv&limit=3", "format=csv&since=yesterday"])
 def test_an_export_that_can_not_be_asked_for_is_refused(api: APIClient, query: str) -> None:
     assert api.get(f"{AUDIT}/export?{query}").status_code == 400
+
+
+def test_a_page_costs_the_same_however_long_it_is(
+    api: APIClient, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(30):
+        entry("ada", "pool.resize", f"m/{number}")
+
+    for limit in (1, 30):
+        with django_assert_max_num_queries(5):  # who asks (session, user, account, grants), and the entries
+            assert len(api.get(f"{AUDIT}?limit={limit}").json()["items"]) == limit

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.test import Client, RequestFactory
 from django.urls import path
 from pytest_django import Settings
 from rest_framework.views import APIView
 
 from controlplane.config import urls
-from controlplane.core.pages import server_error
+from controlplane.core.pages import bad_request, csrf_failure, not_found, server_error
 
 
 class BrokenApi(APIView):
@@ -48,3 +48,29 @@ def test_a_fault_elsewhere_is_a_page(rf: RequestFactory) -> None:
 def test_the_api_description_needs_a_login() -> None:
     assert Client().get("/api/v1/schema").status_code == 401
     assert Client().get("/api/v1/docs").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("address", "headers", "status"),
+    [
+        ("/api/v1/a%0Ab", {}, 404),
+        ("/api/v1/models", {"Host": "evil.example"}, 400),
+    ],
+)
+def test_what_no_endpoint_ever_sees_is_a_problem_too(address: str, headers: dict[str, str], status: int) -> None:
+    answer = Client().get(address, headers=headers)
+
+    assert (answer.status_code, answer["Content-Type"]) == (status, "application/problem+json")
+    assert answer.json()["status"] == status
+    assert "\n" not in answer.json()["detail"]
+
+
+def test_an_unknown_endpoint_is_404_also_where_a_csrf_token_is_missing() -> None:
+    assert Client(enforce_csrf_checks=True).post("/api/v1/nothing").status_code == 404
+
+
+def test_outside_of_the_api_they_are_pages(rf: RequestFactory) -> None:
+    assert csrf_failure(rf.post("/pools"))["Content-Type"].startswith("text/html")
+    assert csrf_failure(rf.post("/api/v1/x"))["Content-Type"] == "application/problem+json"
+    assert bad_request(rf.get("/pools"), ValueError())["Content-Type"].startswith("text/html")
+    assert not_found(rf.get("/pools"), Http404())["Content-Type"].startswith("text/html")
