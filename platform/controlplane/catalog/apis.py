@@ -1,35 +1,85 @@
-"""REST: the catalogue."""
+"""REST: the catalogue, where its weights are, and what it fits on."""
 
 from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
 
 import msgspec
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.catalog import selectors, services
-from controlplane.catalog.presenters import model_view
+from controlplane.catalog.fetching import weights_fetch
+from controlplane.catalog.fitting import model_fit
+from controlplane.catalog.learning import Told
+from controlplane.catalog.presenters import model_view, weights_view
+from controlplane.core import principal
 from controlplane.core.api import answer, body
+from controlplane.core.errors import Invalid
 from controlplane.core.listing import Filter, Listing, Page
-from controlplane.core.schema import documented
+from controlplane.core.schema import Parameter, documented
 from controlplane.core.view import ControlView
-from inference.contracts.console import ModelView
+from controlplane.operations.asking import on_conflict
+from controlplane.operations.presenters import operation_view
+from inference.contracts.console import ModelFitView, ModelView, OperationView, WeightsView
+from inference.contracts.models import KvLayers, ModelShape
+from inference.contracts.specs import EngineSettings
+from inference.contracts.states import FetchState, ModelSource
+from inference.planning.model.fit import Load
 
 
 class ModelBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """name: up to 100 letters, digits, dots, dashes, underscores.
 
-    path: a directory as the nodes see it, or a hub id. It need not exist on the control host and is not looked for
-    there: a node that can't load it says so when a worker starts.
+    path: a directory as the nodes see it, a hub id, or the address of an archive or directory. It need not exist on the
+    control host: a node that can't load it says so when a worker starts. revision: of a hub id.
+    config: content of the model's config.json, for a model whose files the control plane can't read; or shape: what it
+    is made of. Left out, both are read from its files, here or on the first node that has them.
     """
 
     name: str
     path: str
     description: str = ""
+    revision: str = ""
+    licence: str = ""
+    config: dict[str, Any] | None = None
+    shape: ModelShape | None = None
+
+
+class ModelChangeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is left out stays as it is. shape: null forgets what is known, and has it read again."""
+
+    path: str | None = None
+    description: str | None = None
+    revision: str | None = None
+    licence: str | None = None
+    config: dict[str, Any] | None = None
+    shape: ModelShape | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class FetchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """nodes: ids of those that shall have the weights. revision: of a hub id, instead of the model's own."""
+
+    nodes: tuple[UUID, ...]
+    revision: str | None = None
+    reason: str = ""
+
+
+class FetchAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    operation: OperationView
 
 
 class ModelListApi(ControlView):
     listing = Listing(
-        orders={"name": "name", "created_at": "created_at"}, order="name", filters={"name": Filter("name")}
+        orders={"name": "name", "created_at": "created_at"},
+        order="name",
+        filters={
+            "name": Filter("name"),
+            "name_contains": Filter("name__icontains"),
+            "source": Filter("source", ModelSource),
+            "architecture": Filter("shape__architecture", description="`model_type` of its config.json."),
+        },
     )
 
     @documented("List models", answers={200: Page[ModelView]})
@@ -39,5 +89,129 @@ class ModelListApi(ControlView):
     @documented("Add a model", body=ModelBody, answers={201: ModelView}, refusals=[409])
     def post(self, request: Request) -> Response:
         wanted = body(request, ModelBody)
-        model = services.model_create(name=wanted.name, path=wanted.path, description=wanted.description)
+        _refuse_unknown_parts(request)
+        model = services.model_create(
+            name=wanted.name,
+            path=wanted.path,
+            description=wanted.description,
+            revision=wanted.revision,
+            licence=wanted.licence,
+            told=Told(shape=wanted.shape, config=wanted.config),
+        )
         return answer(model_view(model), 201)
+
+
+class ModelApi(ControlView):
+    @documented("Show one model", answers={200: ModelView}, refusals=[404])
+    def get(self, request: Request, name: str) -> Response:
+        return answer(model_view(selectors.model_get(name)))
+
+    @documented("Change a model", body=ModelChangeBody, answers={200: ModelView}, refusals=[404, 409])
+    def patch(self, request: Request, name: str) -> Response:
+        """Path and revision can't change while deployments use the model. What is not known of it is looked for."""
+        wanted = body(request, ModelChangeBody)
+        _refuse_unknown_parts(request)
+        shape = None if wanted.shape is msgspec.UNSET else wanted.shape
+        model = services.model_change(
+            name,
+            path=wanted.path,
+            revision=wanted.revision,
+            licence=wanted.licence,
+            description=wanted.description,
+            told=Told(shape=shape, config=wanted.config),
+            forget_shape=wanted.shape is None,
+        )
+        return answer(model_view(model))
+
+    @documented("Delete a model", answers={204: None}, refusals=[404, 409])
+    def delete(self, request: Request, name: str) -> Response:
+        """Refused with their names while deployments use it. Files on nodes stay where they are."""
+        services.model_delete(name)
+        return Response(status=204)
+
+
+class ModelFitApi(ControlView):
+    @documented(
+        "Check where a model fits",
+        answers={200: ModelFitView},
+        refusals=[404],
+        query={
+            "kv_tokens": Parameter(int, "Size of the KV arena in tokens, as in the settings of a deployment."),
+            "tensor_parallel": Parameter(int, "Devices of each worker."),
+            "dtype": Parameter(str, "As in the settings of a deployment."),
+        },
+    )
+    def get(self, request: Request, name: str) -> Response:
+        """On each type of device that the fleet has: weights, KV and an allowance against its memory."""
+        usual = EngineSettings()
+        load = Load(
+            kv_tokens=_whole(request, "kv_tokens", usual.kv_tokens),
+            tensor_parallel=_whole(request, "tensor_parallel", 1),
+            dtype=request.query_params.get("dtype", usual.dtype),
+        )
+        return answer(model_fit(selectors.model_get(name), load))
+
+
+class ModelWeightsApi(ControlView):
+    listing = Listing(
+        orders={"node": "node__name"},
+        order="node",
+        filters={
+            "node": Filter("node__name"),
+            "state": Filter("state", FetchState),
+            "revision": Filter("revision"),
+        },
+    )
+
+    @documented("List weights of a model", answers={200: Page[WeightsView]}, refusals=[404])
+    def get(self, request: Request, name: str) -> Response:
+        """Where they are, are being fetched, or could not be fetched. A node that never had to do with them is left
+        out; so is one where people put the files and nobody asked for them."""
+        model = selectors.model_get(name)
+        return self.page(selectors.weights_of(model), lambda rows: [weights_view(row, model) for row in rows])
+
+
+class ModelFetchApi(ControlView):
+    @documented("Fetch a model", body=FetchBody, answers={202: FetchAnswer}, refusals=[404, 409], queueable=True)
+    def post(self, request: Request, name: str) -> Response:
+        """Onto the disks of nodes, before workers need it. The operation tells how it goes, node by node; tried again,
+        it goes on where it ended."""
+        wanted = body(request, FetchBody)
+        operation = weights_fetch(
+            name,
+            wanted.nodes,
+            by=principal.current().name,
+            revision=wanted.revision,
+            reason=wanted.reason,
+            on_conflict=on_conflict(request),
+        )
+        return answer(FetchAnswer(operation=operation_view(operation)), 202)
+
+
+def _whole(request: Request, name: str, usual: int) -> int:
+    asked = request.query_params.get(name)
+    if asked is None:
+        return usual
+    if not (asked.isascii() and asked.isdecimal() and len(asked) < 12):
+        raise Invalid(f"{name} is a whole number, not {asked[:100]!r}.", code="invalid_parameter", field=name)
+    return int(asked)
+
+
+def _refuse_unknown_parts(request: Request) -> None:
+    """A misspelt part of a shape must not be dropped; between processes, unknown fields are ignored on purpose.
+
+    Raises:
+        Invalid: there is no such part.
+    """
+    shape = body(request, dict[str, Any]).get("shape") or {}
+    for place, given, kind in (
+        ("shape", shape, ModelShape),
+        *((f"shape.kv[{index}]", layers, KvLayers) for index, layers in enumerate(shape.get("kv") or ())),
+    ):
+        for name in given:
+            if name not in kind.__struct_fields__:
+                raise Invalid(
+                    f"There is no {str(name)[:100]!r} in {place}; known are {', '.join(kind.__struct_fields__)}.",
+                    code="invalid_body",
+                    field=f"{place}.{str(name)[:100]}",
+                )

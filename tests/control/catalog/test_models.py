@@ -22,7 +22,16 @@ def test_a_model_is_added_and_listed(api: APIClient, now: Clock) -> None:
     made = api.post(MODELS, wanted, format="json")
 
     assert made.status_code == 201
-    assert made.json() == wanted | {"created_at": "2026-03-01T12:00:00.000Z"}
+    assert made.json() == wanted | {
+        "created_at": "2026-03-01T12:00:00.000Z",
+        "source": "directory",
+        "revision": "",
+        "licence": "",
+        "shape": None,
+        "shape_from": "",
+        "kv_bytes_per_token": None,
+        "kv_bytes_of_context": None,
+    }
     assert api.get(MODELS).json() == {"items": [made.json()], "next": None}
 
 
@@ -66,7 +75,25 @@ def test_names_as_people_give_them_are_fine(name: str) -> None:
         ({"name": "m", "path": "p", "description": "\0"}, "description"),
         ({"name": "m"}, "path"),
         ({"name": "m", "path": 7}, "path"),
-        ({"name": "m", "path": "p", "revision": "main"}, "revision"),
+        ({"name": "m", "path": "-p"}, "path"),
+        ({"name": "m", "path": "s3://bucket/model"}, "path"),
+        ({"name": "m", "path": "https:///model.tar"}, "path"),
+        ({"name": "m", "path": "https://me:secret@host/model.tar"}, "path"),
+        ({"name": "m", "path": "http://[::1/model"}, "path"),
+        ({"name": "m", "path": "p", "revision": "../main"}, "revision"),
+        ({"name": "m", "path": "p", "revision": "-x"}, "revision"),
+        ({"name": "m", "path": "p", "licence": "x" * 101}, "licence"),
+        ({"name": "m", "path": "p", "license": "MIT"}, "license"),
+        ({"name": "m", "path": "p", "config": []}, "config"),
+        ({"name": "m", "path": "p", "config": {"num_hidden_layers": "many"}}, "config"),
+        ({"name": "m", "path": "p", "config": {}, "shape": {}}, "config"),
+        ({"name": "m", "path": "p", "shape": {"parameters": 0}}, "shape"),
+        ({"name": "m", "path": "p", "shape": {"paramters": 1}}, "shape.paramters"),
+        ({"name": "m", "path": "p", "shape": {"kv": [{"layers": 1}]}}, "shape.kv[0].heads"),
+        (
+            {"name": "m", "path": "p", "shape": {"kv": [{"layers": 1, "heads": 1, "head_elements": 1, "windows": 2}]}},
+            "shape.kv[0].windows",
+        ),
     ],
 )
 def test_a_refused_model_names_the_field_and_leaves_nothing(
