@@ -31,6 +31,26 @@ export const FinishReason = {
 } as const;
 export type FinishReason = (typeof FinishReason)[keyof typeof FinishReason];
 
+/** Which run of a worker's process a log is of: the one now (or the last one), or the one before it. */
+export const LogRun = {
+  CURRENT: "current",
+  PREVIOUS: "previous",
+} as const;
+export type LogRun = (typeof LogRun)[keyof typeof LogRun];
+
+/**
+ * What a person or a management token may do. Each may do all that the ones before it may.
+ *
+ * VIEWER: look at everything but secrets. OPERATOR: change what runs, and have tokens of one's own. ADMIN: also people,
+ * everybody's tokens, and the audit.
+ */
+export const UserRole = {
+  VIEWER: "viewer",
+  OPERATOR: "operator",
+  ADMIN: "admin",
+} as const;
+export type UserRole = (typeof UserRole)[keyof typeof UserRole];
+
 /** Where the prompt was read: on a prefill worker (HANDOFF) or on the worker that writes the answer (LOCAL). */
 export const PrefillPath = {
   HANDOFF: "handoff",
@@ -276,6 +296,25 @@ export interface AuditEntryView {
   readonly before: unknown;
   readonly after: unknown;
   readonly reason: string;
+}
+
+/** A join token that can still be used, without the token itself, which nobody can read again. */
+export interface JoinTokenOpenView {
+  readonly id: number;
+  readonly note: string;
+  readonly created_by: string;
+  readonly created_at: string;
+  readonly expires_at: string;
+}
+
+/** The network from one node to another as last measured; None is not measured. */
+export interface LinkView {
+  readonly source: string;
+  readonly target: string;
+  readonly bytes_per_s: number | null;
+  readonly latency_s: number | null;
+  readonly measured_at: string | null;
+  readonly error: string;
 }
 
 /** kv_tokens, tensor_parallel, dtype: how it is to be run. devices: by type, GPUs first. */

@@ -66,8 +66,8 @@ class OperationAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """generation: of the pool as you saw it. What is left out stays as it is. labels, strategy: count for workers that
-    are yet to start."""
+    """generation: of the pool as you saw it. What is left out stays as it is. min_replicas, max_replicas: have to allow
+    the present size, and replicas, too. labels, strategy: count for workers that are yet to start."""
 
     generation: int
     replicas: int | msgspec.UnsetType = msgspec.UNSET

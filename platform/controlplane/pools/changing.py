@@ -63,12 +63,10 @@ def pool_change(
     max_replicas: int | None = None,
     labels: Sequence[str] | None = None,
     strategy: str | None = None,
-    replicas: int | None = None,
     reason: str = "",
 ) -> Pool | None:
     """Change the pool's limits and where its workers may be placed; what is None stays. Workers that run stay where
-    they are: labels and strategy count for those to come. None: it is like that already. replicas: a size that is about
-    to be asked for, which the limits have to allow.
+    they are: labels and strategy count for those to come. None: it is like that already.
 
     Raises:
         NotFound: no such pool.
@@ -91,7 +89,7 @@ def pool_change(
     labels_check(wanted.get("labels", ()))
     strategy_check(wanted.get("strategy", pool.strategy))
     least, most = wanted.get("min_replicas", pool.min_replicas), wanted.get("max_replicas", pool.max_replicas)
-    limits_of_a_pool_check(least=least, most=most, replicas=pool.replicas if replicas is None else replicas)
+    limits_of_a_pool_check(least=least, most=most, replicas=pool.replicas)
     wanted["generation"] = pool.generation + 1
     _write(pool, wanted, "pool.change", reason)
     reconcile_request([deployment.pk])

@@ -51,7 +51,6 @@ class PoolApi(ControlView):
             max_replicas=given(wanted.max_replicas),
             labels=given(wanted.labels),
             strategy=given(wanted.strategy),
-            replicas=given(wanted.replicas),
             reason=wanted.reason,
         )
         if isinstance(wanted.replicas, msgspec.UnsetType):

@@ -52,6 +52,6 @@ def limits_of_a_pool_check(*, least: int, most: int, replicas: int) -> None:
         )
     if not least <= replicas <= most:
         raise Invalid(
-            f"The pool is to have {replicas} workers, which is not {least} to {most}.",
+            f"The pool has {replicas} workers now, which is not {least} to {most}: resize it first.",
             field="min_replicas" if replicas < least else "max_replicas",
         )

@@ -88,9 +88,10 @@ def deployment_roll_out(
         settings=settings or stable.engine_settings,
         note=note,
     )
-    _check(wanted, stable)
     if policy is not None:
         policy_check(policy)
+    _check(wanted, stable)
+    if policy is not None:
         deployment.rollout_policy = msgspec.to_builtins(policy)
         deployment.save(update_fields=["rollout_policy"])
     operation = operation_start(
