@@ -16,17 +16,29 @@ from typing import Any
 import msgspec
 import msgspec.inspect as mi
 
-from inference.contracts.console import AuditEntryView, ConsoleEvent, ConsoleMessage, ModelFitView, WeightsView
+from inference.contracts.console import (
+    AuditEntryView,
+    ConsoleEvent,
+    ConsoleMessage,
+    JoinTokenOpenView,
+    LinkView,
+    ModelFitView,
+    WeightsView,
+)
 from inference.contracts.errors import ErrorCode
-from inference.contracts.states import FinishReason
+from inference.contracts.states import FinishReason, LogRun, UserRole
 from inference.contracts.timings import RequestTiming
 
 #: What the console reads; everything these mention is written too.
 ROOTS: tuple[Any, ...] = (
     ErrorCode,
     FinishReason,
+    LogRun,
+    UserRole,
     RequestTiming,
     AuditEntryView,
+    JoinTokenOpenView,
+    LinkView,
     ModelFitView,
     WeightsView,
     ConsoleMessage,

@@ -1,4 +1,6 @@
-// The one way to call the control plane: JSON in and out, CSRF on every change, one error shape.
+// The one way to call the control plane: JSON in and out, CSRF on every change, each change once, one error shape.
+
+import { Writes } from "./once";
 
 export class ApiError extends Error {
   constructor(
@@ -27,10 +29,22 @@ export function whenSignedOut(listener: () => void): void {
   onSignedOut = listener;
 }
 
+interface SendOptions {
+  readonly signal?: AbortSignal;
+  /** Names this change: sent again under the same key, it is done once. */
+  readonly key?: string;
+}
+
 /** Send one request and hand back the response once its status is good. */
-export async function send(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+export async function send(
+  method: string,
+  path: string,
+  body?: unknown,
+  { signal, key }: SendOptions = {},
+): Promise<Response> {
   const headers: Record<string, string> = { Accept: "application/json" };
   if (method !== "GET") headers["X-CSRFToken"] = csrfToken;
+  if (key !== undefined) headers["Idempotency-Key"] = key;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response: Response;
   try {
@@ -53,13 +67,28 @@ export async function send(method: string, path: string, body?: unknown, signal?
   return response;
 }
 
-/** `send`, and the answer's JSON. T is what the contracts say this call answers. */
+const writes = new Writes(isDoubtful);
+
+/** `send`, and the answer's JSON. T is what the contracts say this call answers. A change is made once, however often
+ * it is clicked; a trial run (`dry_run`) changes nothing and needs no such care. */
 export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
-  const response = await send(method, path, body);
+  const isChange = method !== "GET" && !path.includes("dry_run=true");
+  if (!isChange) return answerOf<T>(await send(method, path, body));
+  const what = `${method} ${path} ${JSON.stringify(body) ?? ""}`;
+  return writes.run(what, async (key) => answerOf<T>(await send(method, path, body, { key })));
+}
+
+async function answerOf<T>(response: Response): Promise<T> {
   return (response.status === 204 ? undefined : await response.json()) as T;
 }
 
-interface Page<T> {
+/** Whether after `error` nobody knows if the change was made. */
+function isDoubtful(error: unknown): boolean {
+  if (!(error instanceof ApiError)) return true;
+  return error.status === 0 || error.status >= 500 || error.code === "still_running";
+}
+
+export interface Page<T> {
   readonly items: readonly T[];
   readonly next: string | null;
 }
@@ -93,6 +122,13 @@ export interface Refusal {
   readonly message: string;
   readonly field: string | null;
   readonly current: Readonly<Record<string, unknown>> | null;
+}
+
+/** `path` with those parameters that have a value. */
+export function withQuery(path: string, parameters: Readonly<Record<string, string | number | null>>): string {
+  const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== "");
+  if (given.length === 0) return path;
+  return `${path}?${new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString()}`;
 }
 
 /** A refusal: the management API's problem details, or the serving API's OpenAI error; null when it is neither. */

@@ -5,18 +5,33 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { render } from "@testing-library/react";
 import type { ReactNode } from "react";
 import { MemoryRouter } from "react-router";
+import { WhoContext, type Who } from "@/lib/who";
 import { LiveContext } from "@/live/hooks";
 import { LiveStore } from "@/live/store";
+import { whoView } from "./views";
 
-export function renderConsole(content: ReactNode, store = new LiveStore()) {
+interface Scene {
+  readonly store?: LiveStore;
+  readonly who?: Who;
+  /** Address that the page is at. */
+  readonly path?: string;
+}
+
+/** As an administrator, unless `who` says otherwise. */
+export function renderConsole(
+  content: ReactNode,
+  { store = new LiveStore(), who = whoView(), path = "/" }: Scene = {},
+) {
   return {
     store,
     ...render(content, {
       wrapper: ({ children }: { readonly children: ReactNode }) => (
         <QueryClientProvider client={new QueryClient()}>
           <MantineProvider env="test">
-            <MemoryRouter>
-              <LiveContext value={store}>{children}</LiveContext>
+            <MemoryRouter initialEntries={[path]}>
+              <WhoContext value={who}>
+                <LiveContext value={store}>{children}</LiveContext>
+              </WhoContext>
             </MemoryRouter>
           </MantineProvider>
         </QueryClientProvider>

@@ -2,18 +2,26 @@
 
 import {
   DEFAULT_ENGINE_SETTINGS,
+  DEFAULT_OPERATION_PREVIEW,
+  DeviceKind,
+  ModelSource,
+  NodeDesired,
   NodePhase,
   OperationKind,
   OperationState,
   PrefillPath,
   Role,
+  UserRole,
   WorkerDesired,
   WorkerPhase,
   type ConsoleEvent,
   type DeploymentFrame,
   type DeploymentView,
+  type DeviceView,
   type EventMessage,
+  type ModelView,
   type NodeView,
+  type OperationPreview,
   type OperationView,
   type PoolFrame,
   type PoolView,
@@ -24,6 +32,7 @@ import {
   type TelemetryFrame,
   type WorkerView,
 } from "@/generated/contracts";
+import type { Who } from "@/lib/who";
 
 const AT = "2026-10-31T12:00:00+00:00";
 
@@ -51,6 +60,8 @@ export function workerView(changes: Partial<WorkerView> = {}): WorkerView {
     log_tail: [],
     created_at: AT,
     phase_since: AT,
+    revision: 1,
+    observed_role: null,
     ...changes,
   };
 }
@@ -67,6 +78,9 @@ export function poolView(changes: Partial<PoolView> = {}): PoolView {
     max_replicas: 8,
     refusals: [],
     workers: [workerView()],
+    labels: [],
+    tensor_parallel: 1,
+    strategy: "spread",
     ...changes,
   };
 }
@@ -82,6 +96,12 @@ export function deploymentView(changes: Partial<DeploymentView> = {}): Deploymen
     created_at: AT,
     deleting: false,
     pools: [poolView({ id: "pool-prefill", role: Role.PREFILL, workers: [] }), poolView()],
+    revision: 1,
+    revisions: [],
+    rollout: null,
+    can_flip: true,
+    slo_ttft_s: null,
+    slo_tpot_s: null,
     ...changes,
   };
 }
@@ -102,8 +122,77 @@ export function nodeView(changes: Partial<NodeView> = {}): NodeView {
     joined_at: AT,
     last_report_at: AT,
     devices: [],
+    desired: NodeDesired.ACTIVE,
+    cordon_reason: "",
+    labels: [],
+    clock_offset_s: null,
+    driver: "",
+    interfaces: [],
+    engines: {},
+    disk_free: null,
+    disk_total: null,
+    workers: 0,
+    warnings: [],
     ...changes,
   };
+}
+
+export function deviceView(changes: Partial<DeviceView> = {}): DeviceView {
+  return {
+    id: 1,
+    device_id: "gpu-0",
+    kind: DeviceKind.GPU,
+    index: 0,
+    name: "NVIDIA L4",
+    memory_total: 1024,
+    memory_used: null,
+    utilization: null,
+    temperature_c: null,
+    power_w: null,
+    cores: [],
+    worker_id: null,
+    missing: false,
+    labels: [],
+    maintenance: false,
+    maintenance_note: "",
+    reserved_for: "",
+    memory_bandwidth_use: null,
+    sm_use: null,
+    power_limit_w: null,
+    parent: null,
+    nvlink_peers: [],
+    pcie_gen: null,
+    pcie_width: null,
+    ecc_uncorrected: null,
+    xid: null,
+    fault: "",
+    ...changes,
+  };
+}
+
+export function modelView(changes: Partial<ModelView> = {}): ModelView {
+  return {
+    name: "small",
+    path: "/models/small",
+    description: "",
+    created_at: AT,
+    source: ModelSource.DIRECTORY,
+    revision: "",
+    licence: "",
+    shape: null,
+    shape_from: "",
+    kv_bytes_per_token: null,
+    kv_bytes_of_context: null,
+    ...changes,
+  };
+}
+
+export function previewView(changes: Partial<OperationPreview> = {}): OperationPreview {
+  return { ...DEFAULT_OPERATION_PREVIEW, ...changes };
+}
+
+export function whoView(changes: Partial<Who> = {}): Who {
+  return { username: "ada", kind: "user", role: UserRole.ADMIN, grants: {}, only: null, local: true, ...changes };
 }
 
 export function operationView(changes: Partial<OperationView> = {}): OperationView {

@@ -20,7 +20,7 @@ _PAGES = {
     "pool": "/pools?pool={id}",
     "node": "/fleet?node={name}",
     "worker": "/pools?worker={id}",
-    "model": "/catalog?model={name}",
+    "model": "/models?model={name}",
 }
 
 

@@ -26,7 +26,7 @@ export type ChatEvent =
  * Throws ApiError when the request is refused, fails on the way, or breaks off; the signal's reason when aborted.
  */
 export async function* streamChat(request: ChatRequest, signal: AbortSignal): AsyncGenerator<ChatEvent> {
-  const response = await send("POST", "/playground/chat", { ...request, stream: true }, signal);
+  const response = await send("POST", "/playground/chat", { ...request, stream: true }, { signal });
   if (response.body === null) throw brokenOff();
   for await (const event of readEvents(response.body)) {
     if (event.data === "[DONE]") return;
