@@ -16,7 +16,7 @@ def seconds(text: str | float) -> float:
     Raises:
         typer.BadParameter: it is something else.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", str(text).strip())
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)", str(text).strip())
     length = float(found[1]) * _UNITS[found[2]] if found else None
     if length is None or not 0 < length <= _LONGEST_S:
         raise typer.BadParameter(f"{text!r} is no length of time: 90, 90s, 30m, 2h and 1d are; at most 30 days.")

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.status import Status
+from rich.text import Text
 
+from inference.cli.plain import plain
 from inference.contracts.console import OperationStepView, OperationView
 from inference.contracts.states import OperationState, StepState
 
@@ -40,10 +42,10 @@ class LiveLine:
             live = self._status is not None and step.state == StepState.RUNNING
             if not live and (index, step.state) not in self._told:
                 self._told.add((index, step.state))
-                self._console.print(_step_line(step), soft_wrap=True)
-        line = _line(operation, remark)
+                self._console.print(plain(_step_line(step)), soft_wrap=True)
+        line = plain(_line(operation, remark))
         if self._status is not None:
-            self._status.update(line)
+            self._status.update(Text(line))
         elif remark and line != self._last:
             self._console.print(line, soft_wrap=True)
         self._last = line

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from inference.cli.live_line import LiveLine
+from inference.cli.plain import plain
 
 T = TypeVar("T")
 
@@ -103,20 +104,20 @@ class Output:
         self.console.print(table)
 
     def text(self, text: str) -> None:
-        self.console.print(_plain(text), soft_wrap=True)
+        self.console.print(plain(text), soft_wrap=True)
 
     def heading(self, text: str) -> None:
         self.console.print()
-        self.console.print(_plain(text), style="bold", soft_wrap=True)
+        self.console.print(plain(text), style="bold", soft_wrap=True)
 
     def note(self, text: str) -> None:
         """For people only."""
         if self.for_people:
-            self.errors.print(_plain(text), soft_wrap=True)
+            self.errors.print(plain(text), soft_wrap=True)
 
     def warn(self, text: str) -> None:
         """Also where only programs read the results."""
-        self.errors.print(_plain(text), soft_wrap=True)
+        self.errors.print(plain(text), soft_wrap=True)
 
     def live_line(self) -> LiveLine:
         return LiveLine(self.errors, silent=self.style == Style.QUIET)
@@ -125,7 +126,7 @@ class Output:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(raw)).decode() + "\n")
 
     def _lines(self, lines: Iterable[str]) -> None:
-        sys.stdout.writelines(f"{_plain(line)}\n" for line in lines)
+        sys.stdout.writelines(f"{plain(line)}\n" for line in lines)
 
 
 def shown(value: object) -> str:
@@ -136,9 +137,4 @@ def shown(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
         return ", ".join(shown(each) for each in value) or "-"
-    return _plain(str(value)) or "-"
-
-
-def _plain(text: str) -> str:
-    """Without control characters: a log line or a name must not steer the terminal."""
-    return "".join(each if each.isprintable() or each in "\n\t" else "�" for each in text)
+    return plain(str(value)) or "-"
