@@ -17,6 +17,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 import structlog
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.core.exceptions import RequestDataTooBig
 from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
@@ -132,8 +133,9 @@ class ControlView(APIView):
             raise Forbidden(f"This needs the role {needed}{where}, which {by.name} does not have.", code="forbidden")
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        if request.method not in SAFE:
+            _keep_body(request)
         super().initial(request, *args, **kwargs)
-        _require_small_body(request)
         self._require_known_parameters(request)
 
     def _require_known_parameters(self, request: Request) -> None:
@@ -203,17 +205,20 @@ def _principal_of(user: AbstractBaseUser | AnonymousUser) -> Principal:
     return Principal(name=user.get_username(), role=role)
 
 
-def _require_small_body(request: Request) -> None:
-    """
+def _keep_body(request: Request) -> None:
+    """Read the body before anybody else does (the CSRF check looks into it), so that it can be read more than once.
+
     Raises:
         BodyTooLarge: longer than a body may be.
     """
-    if "Transfer-Encoding" in request.headers and not request.META.get("CONTENT_LENGTH"):
-        # REST framework takes a body that was not announced for none at all. It is bounded (see `limits`).
-        request.META["CONTENT_LENGTH"] = str(len(request._request.body))
-    length = str(request.META.get("CONTENT_LENGTH") or "0")
-    if length.isdecimal() and int(length) > max_body_bytes():
+    try:
+        length = len(request._request.body)
+    except RequestDataTooBig as error:
+        raise BodyTooLarge from error
+    if length > max_body_bytes():
         raise BodyTooLarge
+    # REST framework takes a body that was not announced for none at all.
+    request.META["CONTENT_LENGTH"] = str(length)
 
 
 def _single(response: HttpResponseBase) -> Any:

@@ -40,6 +40,18 @@ def test_sent_again_it_is_answered_again_and_not_done_again(api: APIClient, shel
     assert shelf.count == 1
 
 
+def test_a_browser_with_its_csrf_token_may_name_its_requests(operator: User, shelf: type[Calls]) -> None:
+    """The CSRF check looks into the body too."""
+    browser = APIClient(enforce_csrf_checks=True)
+    browser.force_login(operator)
+    headers = {"Idempotency-Key": "k-1", "X-CSRFToken": browser.get("/api/v1/session").json()["csrf"]}
+    first, again = (browser.post(BOOKS, BOOK, format="json", headers=headers) for _ in range(2))
+
+    assert (first.status_code, again.status_code, again["Idempotency-Replayed"]) == (201, 201, "true")
+    refused = browser.post(BOOKS, BOOK, format="json", headers={"Idempotency-Key": "k-2"})
+    assert (refused.status_code, refused.json()["code"]) == (403, "csrf_failed")
+
+
 def test_without_a_key_each_request_is_one_of_its_own(api: APIClient, shelf: type[Calls]) -> None:
     for name in ("a", "b"):
         assert api.post(BOOKS, {**BOOK, "name": name}, format="json").status_code == 201
