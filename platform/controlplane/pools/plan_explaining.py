@@ -58,7 +58,7 @@ def _needed(lacking: int, pool: PoolSeen, kind: DeviceKind | None) -> str:
     size, noun = pool.tensor_parallel, _NOUN[kind]
     free = count(lacking * size, f"free {noun}")
     together = "" if size == 1 else " on one node" if lacking == 1 else f", {size} each on one node,"
-    memory = "" if pool.bytes_needed is None else f" of at least {pool.bytes_needed / 1e9:.0f} GB"
+    memory = "" if pool.bytes_needed is None else f" of at least {pool.bytes_needed / 1e9:.3g} GB"
     return f"{free}{together}{memory}{_with(pool.labels)}"
 
 

@@ -28,7 +28,9 @@ def flip(standings: Sequence[Standing], scene: Scene) -> list[Flip]:
 
 
 def _flip_between(source: Standing, to: Standing, scene: Scene) -> list[Flip]:
-    able = [worker for worker in (*source.surplus, *source.resting) if _can_flip(worker, to, scene)]
+    # What was drained to make room for others of its own pool is none too many.
+    resting = [] if source.missing.total() else source.resting
+    able = [worker for worker in (*source.surplus, *resting) if _can_flip(worker, to, scene)]
     able.sort(key=lambda worker: _order(worker, source, to, scene))
     made = []
     for worker in able:

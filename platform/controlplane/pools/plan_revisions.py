@@ -22,8 +22,11 @@ def candidate_workers(pools: Sequence[PoolSeen], share: float) -> dict[str, int]
 
 
 def wanted_by_revision(snapshot: Snapshot) -> dict[str, dict[int, int]]:
-    """For each pool the workers wanted by revision; a revision of which none is wanted is left out, but for the stable
-    one of a pool that shall have none at all: its workers are too many, and not out of date."""
+    """For each pool the workers wanted by revision.
+
+    A revision of which none is wanted is left out: its workers are out of date. Not so in a pool that shall have no
+    workers at all: those that it has are just too many, and another pool may want them.
+    """
     new = dict.fromkeys((pool.pool_id for pool in snapshot.pools), 0)
     if snapshot.candidate is not None:
         new |= candidate_workers(snapshot.pools, snapshot.candidate_share)
@@ -33,5 +36,5 @@ def wanted_by_revision(snapshot: Snapshot) -> dict[str, dict[int, int]]:
         if snapshot.candidate is not None:
             by_revision[snapshot.candidate] = new[pool.pool_id]
         counted = {revision: count for revision, count in by_revision.items() if count}
-        wanted[pool.pool_id] = counted or {snapshot.stable: 0}
+        wanted[pool.pool_id] = counted or by_revision
     return wanted

@@ -108,7 +108,7 @@ def _sort_spare(
     for revision, workers in spare.items():
         others = sum(awaited.values()) - awaited[revision]
         candidates += workers[:others]
-        standing.surplus += workers[others:]
+        standing.surplus += reversed(workers[others:])
     for worker in candidates:
         if worker.phase in MAY_SERVE:
             standing.stand_ins.append(worker)

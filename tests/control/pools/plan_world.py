@@ -21,7 +21,6 @@ from inference.contracts.states import (
     DeviceKind,
     NodeDesired,
     NodePhase,
-    Role,
     WorkerDesired,
     WorkerPhase,
 )
@@ -216,7 +215,3 @@ def worlds(draw: st.DrawFn) -> PlanWorld:
     )
     kinds = tuple(replace(each, kind=DeviceKind.GPU) for each in state.devices)
     return PlanWorld(replace(state, devices=kinds))
-
-
-def role_counts(state: Snapshot) -> dict[Role, int]:
-    return {pool.role: pool.replicas for pool in state.pools}
