@@ -16,11 +16,14 @@ from uuid import UUID
 import msgspec
 import structlog
 from django.db import transaction
+from django.db.models import Count
 
+from controlplane.core import clock
 from controlplane.fleet.services import Received, Recorded, nodes_record_reports
 from controlplane.pools.announce import deployments_announce, reconcile_request
 from controlplane.pools.models import Deployment, Worker
 from controlplane.pools.node_spec import node_specs_renew
+from controlplane.pools.showing import Turns
 from inference.contracts.reports import WorkerReport
 from inference.contracts.states import WorkerDesired, WorkerPhase, may_move
 
@@ -53,6 +56,9 @@ _WRITTEN = (
 )
 
 
+_turns = Turns()
+
+
 @dataclass(slots=True)
 class _News:
     """Workers that changed, and their deployments by what reports said of them: anything new, something decisive."""
@@ -78,11 +84,17 @@ def reports_record(received: Sequence[Received]) -> None:
     Worker.objects.bulk_update(news.changed, _WRITTEN, batch_size=_BATCH)
     if ahead:
         node_specs_renew(ahead)
-    deployments_announce(news.shown)
+    deployments_announce(news.decisive | _turns.due(news.shown - news.decisive, _sizes(), clock.now()))
     if any(each.devices_changed for each in recorded):
         reconcile_request(Deployment.objects.values_list("pk", flat=True))
     else:
         reconcile_request(news.decisive)
+
+
+def _sizes() -> dict[int, int]:
+    """Workers by deployment."""
+    counted = Worker.objects.order_by().values_list("pool__deployment").annotate(Count("pk"))
+    return dict(counted)
 
 
 def _note(recorded: Recorded, workers: Mapping[str, Worker], news: _News) -> None:

@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
+from controlplane.pools import reports
+from controlplane.pools.showing import Turns
 from tests.control.conftest import Clock, Outbox
 from tests.control.pools.world import World
+
+
+@pytest.fixture(autouse=True)
+def fresh_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was shown yet: what a process remembers of that is of another test."""
+    monkeypatch.setattr(reports, "_turns", Turns())
 
 
 @pytest.fixture

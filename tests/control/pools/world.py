@@ -376,8 +376,8 @@ class World:
 
     def serving(self) -> Counter[tuple[str, int]]:
         """Workers that routers are told of, by role and revision."""
-        (route,) = deployment_routes()
-        return Counter((str(worker.role), worker.revision) for worker in route.workers)
+        routes = deployment_routes()
+        return Counter((str(worker.role), worker.revision) for route in routes for worker in route.workers)
 
     def steps(self, operation: Operation) -> list[str]:
         return list(operation.steps.values_list("text", flat=True))

@@ -466,3 +466,20 @@ async def test_a_workers_param_reaches_the_client(bench: Bench) -> None:
         "param": "max_tokens",
         "code": "invalid_request",
     }
+
+
+async def test_during_a_rolling_change_only_workers_of_one_revision_pair(bench: Bench) -> None:
+    """F06: old and new take requests side by side; every hand-off is between two of the same fingerprint."""
+    old = bench.worker(Role.PREFILL, revision=1), bench.worker(Role.DECODE, revision=1)
+    new = (
+        bench.worker(Role.PREFILL, revision=2, fingerprint="fp-2"),
+        bench.worker(Role.DECODE, revision=2, fingerprint="fp-2"),
+    )
+    await bench.start()
+    for _ in range(12):
+        assert (await bench.chat(LONG))[0] == 200
+
+    assert old[0].calls["prefill"] == old[1].calls["generate"] > 0
+    assert new[0].calls["prefill"] == new[1].calls["generate"] > 0
+    assert {request.fingerprint for request in new[0].prefills} == {"fp-2"}
+    assert {request.fingerprint for request in old[0].prefills} == {"fp"}
