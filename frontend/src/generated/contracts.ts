@@ -329,7 +329,8 @@ export interface ModelFitView {
 /**
  * Whether a model fits on one type of device of the fleet.
  *
- * count: how many the fleet has. fits: None where the model or the device's memory is not known. All bytes are those
+ * count: how many the fleet has. fits: None where the model or the device's memory is not known, and where it needs
+ * more than its share on a CPU slot: it may have it while others leave theirs. All bytes are those
  * of one device. allowance_bytes: for the runtime, a rule of thumb. kv_tokens_max: the most tokens whose KV has room.
  */
 export interface DeviceFitView {

@@ -11,7 +11,7 @@ from inference.contracts.bounds import DTYPES, LARGEST
 from inference.contracts.console import DeviceFitView, ModelFitView
 from inference.contracts.models import ModelShape
 from inference.contracts.states import DeviceKind, NodeDesired
-from inference.planning.model.fit import Load, need
+from inference.planning.model.fit import Load, Need, need
 
 _MOST_DEVICES = 64
 
@@ -71,10 +71,16 @@ def _fit(
         kind=kind,
         memory_total=memory,
         count=count,
-        fits=None if known is None else known[0].total <= known[1],
+        fits=None if known is None else _fits(*known, kind),
         weights_bytes=None if needed is None else needed.weights,
         kv_bytes=None if needed is None else needed.kv,
         allowance_bytes=None if needed is None else needed.allowance,
         needed_bytes=None if needed is None else needed.total,
         kv_tokens_max=None if known is None else known[0].kv_tokens_max(known[1]),
     )
+
+
+def _fits(needed: Need, memory: int, kind: DeviceKind) -> bool | None:
+    """The memory of a CPU slot is a share of the machine's, which a worker may exceed while others leave theirs."""
+    fits = needed.total <= memory
+    return fits if fits or kind == DeviceKind.GPU else None

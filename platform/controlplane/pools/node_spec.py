@@ -21,10 +21,11 @@ from controlplane.core.enqueue import enqueue
 from controlplane.core.redis import sync_client
 from controlplane.fleet.models import Node
 from controlplane.fleet.services import links_wanted, message_args, nodes_announce, weights_wanted
+from controlplane.pools.memory import bytes_to_start
 from controlplane.pools.models import Worker
 from inference.contracts import codec, names
 from inference.contracts.specs import DeviceAssignment, NodeSpec, WorkerSpec
-from inference.contracts.states import NodePhase, Role, WorkerDesired
+from inference.contracts.states import DeviceKind, NodePhase, Role, WorkerDesired
 
 log = structlog.get_logger()
 
@@ -86,6 +87,7 @@ def _worker_spec(worker: Worker) -> WorkerSpec:
         drain_deadline_s=settings.DRAIN_DEADLINE_S,
         revision=worker.revision.number,
         model_revision=worker.revision.model_revision,
+        memory_bytes=bytes_to_start(worker.revision, [DeviceKind(device.kind) for device in devices]),
     )
 
 

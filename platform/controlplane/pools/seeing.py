@@ -12,6 +12,7 @@ from django.db.models.functions import Cast
 
 from controlplane.fleet.models import Device, Node
 from controlplane.pools.engines import capabilities
+from controlplane.pools.memory import with_memory
 from controlplane.pools.models import Deployment, Pool, Rollout, Worker
 from controlplane.pools.plan_types import DeviceSeen, NodeSeen, PoolSeen, Snapshot, WorkerSeen
 from inference.contracts.states import (
@@ -42,15 +43,23 @@ def own_snapshot(deployment: Deployment, *, budget: int | None = None) -> Snapsh
 def _snapshot(deployment: Deployment, devices: QuerySet[Device], budget: int | None) -> Snapshot:
     nodes = {node.pk: node for node in Node.objects.only("name", "phase", "desired", "labels")}
     rollout = Rollout.objects.select_related("candidate").filter(deployment=deployment).first()
+    candidate = None if rollout is None else rollout.candidate.number
+    workers, seen = workers_seen(deployment), _devices_seen(devices, nodes)
     return Snapshot(
         deleting=deployment.deleting,
-        pools=pools_seen(deployment),
-        workers=workers_seen(deployment),
+        pools=with_memory(
+            pools_seen(deployment),
+            deployment,
+            revisions=(deployment.stable, candidate),
+            workers=workers,
+            devices=seen,
+        ),
+        workers=workers,
         nodes={node.name: _node_seen(node) for node in nodes.values()},
-        devices=_devices_seen(devices, nodes),
+        devices=seen,
         deployment=deployment.name,
         stable=deployment.stable,
-        candidate=None if rollout is None else rollout.candidate.number,
+        candidate=candidate,
         candidate_share=0.0 if rollout is None else rollout.share,
         can_flip=capabilities(deployment.engine).switches_role,
         budget=budget,

@@ -60,7 +60,8 @@ def test_every_type_of_device_of_the_fleet_is_told_with_its_numbers(api: APIClie
         None,
         weights + kv + 2 * GB,
     )
-    assert (told["2 cores"]["fits"], told["2 cores"]["weights_bytes"]) == (False, 2 * weights)
+    # 32-bit numbers on a processor are more than the slot's share of memory, which is no limit.
+    assert (told["2 cores"]["fits"], told["2 cores"]["weights_bytes"]) == (None, 2 * weights)
 
 
 def test_more_devices_need_less_each(api: APIClient, fleet: Nodes) -> None:

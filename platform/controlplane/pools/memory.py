@@ -1,0 +1,68 @@
+"""How much memory a worker needs on each of its devices, from what the catalogue knows of its model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from controlplane.pools.models import Deployment, Revision
+from controlplane.pools.plan_types import DeviceSeen, PoolSeen, WorkerSeen
+from inference.contracts.states import DeviceKind
+from inference.planning.model.fit import Load, Need, need
+
+
+def with_memory(
+    pools: Sequence[PoolSeen],
+    deployment: Deployment,
+    *,
+    revisions: Iterable[int | None],
+    workers: Sequence[WorkerSeen],
+    devices: Sequence[DeviceSeen],
+) -> tuple[PoolSeen, ...]:
+    """The pools with `bytes_needed`, in one query. revisions: numbers of those that workers may be started with, None
+    for none."""
+    found = Revision.objects.filter(
+        deployment=deployment, number__in=[each for each in revisions if each is not None]
+    ).select_related("model")
+    rows, kind = list(found), _kind(workers, devices)
+    return tuple(replace(pool, bytes_needed=bytes_needed(rows, kind, pool.tensor_parallel)) for pool in pools)
+
+
+def bytes_needed(revisions: Iterable[Revision], kind: DeviceKind, tensor_parallel: int) -> int | None:
+    """On each device of a worker, of whichever revision needs most; None where that is not known of one, and on CPU
+    slots: their memory is a share of the machine's that a worker may exceed. The node looks at what is free there
+    before each start."""
+    needs = [_need(revision, kind, tensor_parallel) for revision in revisions]
+    if kind == DeviceKind.CPU or not needs or None in needs:
+        return None
+    return max(needed.total for needed in needs if needed is not None)
+
+
+def bytes_to_start(revision: Revision, kinds: Collection[DeviceKind]) -> int | None:
+    """The least that a start takes on all of a worker's devices together (`kinds`: of each); None is not known.
+
+    On GPUs the KV arena is there from the beginning; on CPUs it grows as it is used.
+    """
+    kind = next(iter(kinds), None)
+    needed = None if kind is None else _need(revision, kind, len(kinds))
+    if needed is None:
+        return None
+    return len(kinds) * (needed.weights + (needed.kv if kind == DeviceKind.GPU else 0))
+
+
+def _need(revision: Revision, kind: DeviceKind, tensor_parallel: int) -> Need | None:
+    shape, settings = revision.model.known_shape, revision.engine_settings
+    load = Load(kv_tokens=settings.kv_tokens, dtype=settings.dtype, tensor_parallel=tensor_parallel)
+    return None if shape is None else need(shape, load, kind)
+
+
+def _kind(workers: Sequence[WorkerSeen], devices: Sequence[DeviceSeen]) -> DeviceKind:
+    """Of the devices that the plan will choose: those that the deployment has; without any, GPUs where there are
+    some."""
+    ours = {worker.worker_id for worker in workers}
+    held = Counter(device.kind for device in devices if device.held_by in ours)
+    if held:
+        return held.most_common(1)[0][0]
+    there = {device.kind for device in devices if not device.missing}
+    return DeviceKind.GPU if DeviceKind.GPU in there else DeviceKind.CPU
