@@ -23,10 +23,12 @@ START_DEADLINE_S = 30.0
 
 
 class PostgresServer:
-    """A throw-away server on a free loopback port; `stop` and `start` again keep its data."""
+    """A throw-away server on a free loopback port; `stop` and `start` again keep its data. durable: it waits for the
+    disk at each commit, as servers do that are not thrown away."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, durable: bool = False) -> None:
         self._directory = directory
+        self._durable = durable
         self._binaries = _readable_binaries(directory)
         self._as_other: dict[str, Any] = {}
         if os.geteuid() == 0:
@@ -43,10 +45,21 @@ class PostgresServer:
     def url(self) -> str:
         return f"postgresql://tandem@127.0.0.1:{self.port}/postgres"
 
+    @property
+    def pid(self) -> int:
+        """
+        Raises:
+            RuntimeError: it does not run.
+        """
+        if self._process is None:
+            raise RuntimeError("the PostgreSQL server does not run")
+        return self._process.pid
+
     def start(self) -> None:
         self._process = subprocess.Popen(
             [self._binaries / "postgres", "-D", self._data, "-p", str(self.port), "-c", "listen_addresses=127.0.0.1",
-             "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=60"],
+             "-c", "unix_socket_directories=", "-c", f"fsync={'on' if self._durable else 'off'}",
+             "-c", "max_connections=60"],
             cwd=self._data, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **self._as_other,
         )  # fmt: skip
         deadline = time.monotonic() + START_DEADLINE_S

@@ -77,6 +77,8 @@ class SimulatedNode:
         self.is_silent = False
         #: Called when a fault, set or mended, has moved `due`.
         self.on_due: Callable[[], None] = lambda: None
+        #: Called with each report as it is made, before it is sent.
+        self.on_report: Callable[[NodeReport], None] = lambda _: None
         self._welcome = welcome
         self._hosts = Hosts(advertised=address, bind=address)
         self._inventory = SimulatedInventory(devices)
@@ -234,6 +236,7 @@ class SimulatedNode:
             links=links_of(spec, self._hosts.advertised),
             refused_spec=self._supervision.refused_spec,
         )
+        self.on_report(report)
         text = encode_text(report)
         return Sent(TASK_RECORD_NODE_REPORT, "", (text, self._seal.code(TASK_RECORD_NODE_REPORT, text)))
 

@@ -31,6 +31,14 @@ class ValkeyServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     @property
+    def pid(self) -> int:
+        """
+        Raises:
+            RuntimeError: it does not run.
+        """
+        return self._running().pid
+
+    @property
     def running(self) -> bool:
         return self._process is not None
 

@@ -1,0 +1,1 @@
+"""The control plane under a simulated fleet: `python -m tests.bench.control`."""
