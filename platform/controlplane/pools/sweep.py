@@ -8,6 +8,7 @@ import structlog
 from django.db import transaction
 
 from controlplane.access.sweep import access_sweep
+from controlplane.catalog.learning import models_learn
 from controlplane.core import idempotency
 from controlplane.fleet.models import Node
 from controlplane.fleet.services import credentials_ensure, links_advance, nodes_mark_lost, sweep_take_turn
@@ -35,6 +36,7 @@ def sweep(*, now: datetime) -> None:
             # One deployment's trouble must not keep the others from being looked after; the next sweep tries again.
             log.exception("deployment not reconciled", deployment=deployment_id)
     links_advance(now=now)
+    models_learn()
     operations_sweep(now=now)
     credentials_ensure()
     node_specs_resend()

@@ -38,7 +38,9 @@ def deploy(world: World, *sizes: int | None, **more: Any) -> None:
 def test_a_model_that_fits_no_gpu_is_refused_with_what_it_needs(world: World) -> None:
     know(model_shape(known.LLAMA_3_1_8B))
 
-    with pytest.raises(Invalid, match=r"unified needs 1 free device of at least 20.2 GB: 2 devices, 2 with less memory"):
+    with pytest.raises(
+        Invalid, match=r"unified needs 1 free device of at least 20.2 GB: 2 devices, 2 with less memory"
+    ):
         deploy(world, 16 * GB, 16 * GB)
 
 
@@ -91,3 +93,20 @@ def test_cpu_slots_may_use_more_than_their_share(world: World) -> None:
     [pool] = snapshot(world.deployment()).pools
     assert pool.bytes_needed is None
     assert world.specs[-1].workers[0].memory_bytes == 4 * 134_515_008
+
+
+def test_a_model_that_the_engine_can_not_serve_is_refused_before_anything_starts(world: World) -> None:
+    know(model_shape(known.GEMMA_2_9B))
+
+    with pytest.raises(Invalid, match="The native engine can't serve tiny: it caps attention scores") as refused:
+        deploy(world, 80 * GB)
+    assert (refused.value.code, refused.value.field) == ("not_supported", "model")
+
+
+def test_a_deployment_takes_the_revision_of_its_model_unless_it_names_one(world: World) -> None:
+    Model.objects.update(revision="v1")
+    deploy(world, 80 * GB, None)
+    world.deploy(unified=1, name="other", model_revision="v2")
+
+    specs = {worker.deployment: worker.model_revision for worker in world.specs[-1].workers}
+    assert specs == {"m": "v1", "other": "v2"}

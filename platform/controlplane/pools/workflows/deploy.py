@@ -109,11 +109,12 @@ def deployment_create(
     )
     if local_prefill_tokens is not None:
         deployment.local_prefill_tokens = local_prefill_tokens
+    served = model_named(model, engine)
     first = Revision(
         deployment=deployment,
         number=deployment.stable,
-        model=model_named(model),
-        model_revision=model_revision,
+        model=served,
+        model_revision=model_revision or served.revision,
         settings=msgspec.to_builtins(settings),
         created_by=requested_by,
         created_at=deployment.created_at,
@@ -188,15 +189,19 @@ def _check_shape(shape: Shape, engine: str) -> None:
         labels_check(labels)
 
 
-def model_named(name: str) -> Model:
+def model_named(name: str, engine: str) -> Model:
     """
     Raises:
-        Invalid: the catalogue has no such model.
+        Invalid: the catalogue has no such model, or (code "not_supported") it is known that the engine can't serve it.
     """
     try:
-        return model_get(name)
+        model = model_get(name)
     except NotFound as error:
         raise Invalid(f"The catalogue has no model named {name!r}.", field="model") from error
+    shape = model.known_shape
+    if shape is not None and (reason := (shape.engines or {}).get(engine)):
+        raise Invalid(f"The {engine} engine can't serve {name}: {reason}.", code="not_supported", field="model")
+    return model
 
 
 def _check_capacity(deployment: Deployment) -> None:

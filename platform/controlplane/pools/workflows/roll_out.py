@@ -81,10 +81,11 @@ def deployment_roll_out(
     """
     deployment = deployment_locked(name=name)
     stable = deployment.stable_revision
+    usual = stable.model_revision if model is None else model_named(model, deployment.engine).revision
     wanted = Request(
         deployment_id=deployment.pk,
         model=model or stable.model.name,
-        model_revision=(stable.model_revision if model is None else "") if model_revision is None else model_revision,
+        model_revision=usual if model_revision is None else model_revision,
         settings=settings or stable.engine_settings,
         note=note,
     )
@@ -123,7 +124,7 @@ def _check(wanted: Request, stable: Revision) -> None:
     if len(wanted.note) > _NOTE_MAX:
         raise Invalid(f"A note has at most {_NOTE_MAX} characters; this one has {len(wanted.note)}.", field="note")
     settings_check(wanted.settings)
-    new = (model_named(wanted.model).pk, wanted.model_revision, wanted.settings)
+    new = (model_named(wanted.model, stable.deployment.engine).pk, wanted.model_revision, wanted.settings)
     if new == (stable.model_id, stable.model_revision, stable.engine_settings):
         raise Invalid(
             f"Revision {stable.number}, which serves, has this model and these settings already.", code="no_change"
@@ -148,7 +149,7 @@ def _begin(operation: Operation) -> None:
     candidate = Revision.objects.create(
         deployment=deployment,
         number=selectors.newest_revision(deployment) + 1,
-        model=model_named(request.model),
+        model=model_named(request.model, deployment.engine),
         model_revision=request.model_revision,
         settings=msgspec.to_builtins(request.settings),
         note=request.note,
