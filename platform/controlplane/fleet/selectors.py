@@ -14,7 +14,7 @@ from controlplane.fleet.models import Device, JoinToken, Link, Node
 
 def node_list() -> QuerySet[Node]:
     """By name, with their devices and the number of their workers (rows that the pools app hangs on them)."""
-    return Node.objects.prefetch_related("devices").annotate(worker_count=Count("workers"))
+    return Node.objects.prefetch_related("devices").annotate(worker_count=Count("workers")).order_by("name")
 
 
 def node_get(node_id: UUID) -> Node:
