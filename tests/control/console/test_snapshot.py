@@ -71,7 +71,13 @@ class Console:
         for event in self._events[self._seen :]:
             self.shown = applied(self.shown, event)
         self._seen = len(self._events)
-        assert self.shown == snapshot.read("0-0", ())
+        assert unhurried(self.shown) == unhurried(snapshot.read("0-0", ()))
+
+
+def unhurried(shown: Snapshot) -> Snapshot:
+    """Without what consoles are told only now and then, since it changes with every report."""
+    nodes = (structs.replace(node, last_report_at=None, clock_offset_s=None) for node in shown.nodes)
+    return structs.replace(shown, nodes=tuple(nodes))
 
 
 @pytest.fixture
