@@ -18,7 +18,7 @@ from controlplane.pools.models import Deployment, Pool
 from controlplane.pools.pool_check import labels_check, limits_of_a_pool_check, strategy_check
 from controlplane.pools.rollout_policy import RolloutPolicy, policy_check
 from controlplane.pools.routing import routing_table_publish
-from controlplane.pools.workflows.common import deployment_locked
+from controlplane.pools.workflows.targets import deployment_locked
 
 
 @transaction.atomic

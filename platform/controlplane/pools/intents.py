@@ -7,7 +7,8 @@ from controlplane.operations.selectors import operations_holding
 from controlplane.operations.services import operation_finish, operation_report
 from controlplane.pools.progress import Progress
 from controlplane.pools.workflows import PROGRESS
-from controlplane.pools.workflows.common import DEPLOYMENT, POOL, WORKER, Look
+from controlplane.pools.workflows.look import Look
+from controlplane.pools.workflows.targets import DEPLOYMENT, POOL, WORKER
 from inference.contracts.states import OperationKind, OperationState
 
 

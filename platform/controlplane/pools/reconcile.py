@@ -15,7 +15,7 @@ from controlplane.pools.plan import plan
 from controlplane.pools.plan_types import Plan, Snapshot
 from controlplane.pools.rollout import rollout_advance
 from controlplane.pools.seeing import own_snapshot, snapshot, workers_seen
-from controlplane.pools.workflows.common import Look
+from controlplane.pools.workflows.look import Look
 from controlplane.pools.workflows.rebalance import budget_now
 from inference.contracts.console import DeploymentRemoved
 

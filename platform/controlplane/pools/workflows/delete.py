@@ -15,15 +15,14 @@ from controlplane.pools.counts import shape_in_words
 from controlplane.pools.models import Deployment, Worker
 from controlplane.pools.previews import preview_of
 from controlplane.pools.progress import Progress, deleting_progress
-from controlplane.pools.workflows.common import (
+from controlplane.pools.workflows.look import Look, since
+from controlplane.pools.workflows.targets import (
     DEPLOYMENT,
     WORKER,
-    Look,
     deployment_lock,
     deployment_target,
     look_again,
     pool_target,
-    since,
     worker_target,
 )
 from inference.contracts.states import OperationKind

@@ -31,14 +31,13 @@ from controlplane.pools.progress import Progress, scaling_progress
 from controlplane.pools.rollout_policy import RolloutPolicy, policy_check
 from controlplane.pools.seeing import snapshot
 from controlplane.pools.settings_check import settings_check
-from controlplane.pools.workflows.common import (
+from controlplane.pools.workflows.look import Look, since
+from controlplane.pools.workflows.targets import (
     DEPLOYMENT,
-    Look,
     deployment_lock,
     deployment_locked,
     deployment_target,
     look_again,
-    since,
 )
 from inference.contracts.engines import NATIVE
 from inference.contracts.specs import EngineSettings

@@ -24,14 +24,13 @@ from controlplane.pools.flipping import worker_change_over
 from controlplane.pools.models import Deployment, Pool, Worker
 from controlplane.pools.previews import preview_of_flip
 from controlplane.pools.progress import Progress, worker_progress
-from controlplane.pools.workflows.common import (
+from controlplane.pools.workflows.look import Look, since
+from controlplane.pools.workflows.targets import (
     WORKER,
-    Look,
     deployment_lock,
     deployment_locked,
     look_again,
     pool_target,
-    since,
     split_pools,
     worker_target,
 )

@@ -20,15 +20,14 @@ from controlplane.pools.counts import counts_write, generation_check, limits_che
 from controlplane.pools.models import Deployment, Pool
 from controlplane.pools.previews import preview_of
 from controlplane.pools.progress import Progress, scaling_progress
-from controlplane.pools.workflows.common import (
+from controlplane.pools.workflows.look import Look, since
+from controlplane.pools.workflows.targets import (
     DEPLOYMENT,
     POOL,
-    Look,
     deployment_lock,
     deployment_locked,
     look_again,
     pool_target,
-    since,
     split_pools,
 )
 from inference.contracts.states import OperationKind, Role

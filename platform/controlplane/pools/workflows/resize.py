@@ -19,15 +19,8 @@ from controlplane.pools.counts import counts_write, fleet_check, generation_chec
 from controlplane.pools.models import Pool
 from controlplane.pools.previews import preview_of
 from controlplane.pools.progress import Progress, scaling_progress
-from controlplane.pools.workflows.common import (
-    POOL,
-    Look,
-    deployment_lock,
-    deployment_locked,
-    look_again,
-    pool_target,
-    since,
-)
+from controlplane.pools.workflows.look import Look, since
+from controlplane.pools.workflows.targets import POOL, deployment_lock, deployment_locked, look_again, pool_target
 from inference.contracts.states import OperationKind
 
 

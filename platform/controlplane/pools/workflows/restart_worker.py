@@ -18,15 +18,8 @@ from controlplane.pools.models import Worker
 from controlplane.pools.node_spec import node_specs_renew, nodes_lock
 from controlplane.pools.progress import Progress, worker_progress
 from controlplane.pools.routing import routing_table_publish
-from controlplane.pools.workflows.common import (
-    WORKER,
-    Look,
-    deployment_lock,
-    deployment_locked,
-    look_again,
-    since,
-    worker_target,
-)
+from controlplane.pools.workflows.look import Look, since
+from controlplane.pools.workflows.targets import WORKER, deployment_lock, deployment_locked, look_again, worker_target
 from inference.contracts.states import OperationKind, OperationState, WorkerDesired, WorkerPhase
 
 #: Nothing runs, so nothing is to be finished.

@@ -16,16 +16,15 @@ from controlplane.pools.previews import preview_of
 from controlplane.pools.progress import Progress, revision_progress
 from controlplane.pools.rollout import rollout_begin, rollout_drop
 from controlplane.pools.rollout_steps import TakeBack
-from controlplane.pools.workflows.common import (
+from controlplane.pools.workflows.look import Look, since
+from controlplane.pools.workflows.roll_out import in_words
+from controlplane.pools.workflows.targets import (
     DEPLOYMENT,
-    Look,
     deployment_lock,
     deployment_locked,
     deployment_target,
     look_again,
-    since,
 )
-from controlplane.pools.workflows.roll_out import in_words
 from inference.contracts.states import OperationKind, OperationState
 
 

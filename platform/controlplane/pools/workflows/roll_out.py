@@ -27,16 +27,15 @@ from controlplane.pools.rollout import rollout_begin, rollout_drop
 from controlplane.pools.rollout_policy import RolloutPolicy, policy_check
 from controlplane.pools.rollout_steps import TakeBack, Wait
 from controlplane.pools.settings_check import settings_check
-from controlplane.pools.workflows.common import (
+from controlplane.pools.workflows.deploy import model_named
+from controlplane.pools.workflows.look import Look, since
+from controlplane.pools.workflows.targets import (
     DEPLOYMENT,
-    Look,
     deployment_lock,
     deployment_locked,
     deployment_target,
     look_again,
-    since,
 )
-from controlplane.pools.workflows.deploy import model_named
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import OperationKind, OperationState, StepState
 
