@@ -59,7 +59,7 @@ test-console: console
 	@$(NPM) test --silent
 
 test-system: install console $(TEST_MODEL)/config.json | /usr/bin/chromium
-	$(PYTEST) -m "e2e or chaos" tests/e2e tests/chaos
+	$(PYTEST) -m "e2e or chaos" tests
 
 # -- habits --------------------------------------------------------------------------------------------
 check: lint  ## what a change must pass before it is committed: lint, types, imports, migrations, generated files

@@ -36,7 +36,7 @@ def make_app(redis_url: str, node_id: str) -> Celery:
         worker_concurrency=1,
         worker_pool="threads",
         worker_enable_remote_control=False,
-        worker_consumer="inference.agent.consumer:CarefulConsumer",
+        worker_consumer="inference.broker.consumer:CarefulConsumer",
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         worker_cancel_long_running_tasks_on_connection_loss=False,

@@ -132,6 +132,7 @@ class Node:
     def _submit(self, spec: NodeSpec) -> bool:
         new = self._supervisor.submit(spec)
         if new:
+            self._member.asked_interval_s = spec.report_interval_s
             self._want_beside_workers(spec)
         return new
 

@@ -33,6 +33,7 @@ app.conf.update(
     enable_utc=True,
     timezone="UTC",
     worker_hijack_root_logger=False,
+    worker_consumer="inference.broker.consumer:CarefulConsumer",
     beat_schedule={
         "sweep": {
             "task": names.TASK_SWEEP,

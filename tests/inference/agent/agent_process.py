@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from inference.agent import supervisor
-from inference.agent.consumer import CarefulConsumer
+from inference.broker.consumer import CarefulConsumer
 from inference.agent.main import main
 from inference.contracts.specs import NodeSpec
 from tests.inference.agent.node_under_test import STUB_ENGINES

@@ -1,7 +1,8 @@
-"""Takes messages from the node's queue without ever ending over one.
+"""Takes messages from a queue without ever ending over one.
 
 Celery stops a worker over a message whose envelope, headers or body it did not expect, and puts the message back, so
-one poisoned message would end every agent that is started. Here such a message is dropped and said so.
+one poisoned message would end every agent, or every control worker, that is started. Here such a message is dropped and
+said so.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from celery.worker.consumer import Consumer
 
 log = logging.getLogger(__name__)
 
-#: What unpacking bytes that are no message can raise; other errors are bugs and may end the agent.
+#: What unpacking bytes that are no message can raise; other errors are bugs and may end the process.
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
