@@ -27,33 +27,8 @@ from controlplane.pools.plan_replacing import Replacing
 from controlplane.pools.plan_revisions import wanted_by_revision
 from controlplane.pools.plan_scaling import Standing, standing_of
 from controlplane.pools.plan_scene import Scene
-from controlplane.pools.plan_types import (
-    DeviceSeen,
-    Flip,
-    Move,
-    NodeSeen,
-    Plan,
-    PoolSeen,
-    Snapshot,
-    Start,
-    Unmet,
-    WorkerSeen,
-)
+from controlplane.pools.plan_types import Plan, Snapshot
 from controlplane.pools.plan_waiting import Outlook, outlook_of
-
-__all__ = [
-    "DeviceSeen",
-    "Flip",
-    "Move",
-    "NodeSeen",
-    "Plan",
-    "PoolSeen",
-    "Snapshot",
-    "Start",
-    "Unmet",
-    "WorkerSeen",
-    "plan",
-]
 
 
 def plan(snapshot: Snapshot) -> Plan:

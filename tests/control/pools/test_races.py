@@ -13,7 +13,7 @@ from controlplane.operations.models import Operation
 from controlplane.pools import services, tasks
 from controlplane.pools.apply import PlanOutdated, apply
 from controlplane.pools.models import Allocation, Deployment, Pool, Revision, Worker
-from controlplane.pools.plan import Move, Plan
+from controlplane.pools.plan_types import Move, Plan
 from controlplane.pools.reconcile import deployment_reconcile
 from controlplane.pools.services import Resized
 from inference.contracts import codec
