@@ -24,6 +24,8 @@ class LiveMembership:
     ) -> None:
         self.now = membership
         self.seal = Seal(membership.welcome.node_key)
+        #: Of a spec that came after the newest welcome; None: it says nothing of it, or none came.
+        self.asked_interval_s: float | None = None
         self._state = state
         self._settings = settings
         self._on_broker_changed = on_broker_changed
@@ -31,8 +33,8 @@ class LiveMembership:
 
     @property
     def report_interval_s(self) -> float:
-        """Seconds between reports: as set on this machine, else as the control plane asked for."""
-        return self._settings.report_interval_s or self.now.welcome.report_interval_s
+        """Seconds between reports: as set on this machine, else as the control plane last asked for."""
+        return self._settings.report_interval_s or self.asked_interval_s or self.now.welcome.report_interval_s
 
     @property
     def redis_url(self) -> str:
@@ -42,6 +44,7 @@ class LiveMembership:
     def learn(self, welcome: NodeWelcome) -> None:
         """Take over and remember what the control plane said."""
         self.seal.use(welcome.node_key)
+        self.asked_interval_s = None
         self.now = updated(self.now, welcome)
         self._state.save_membership(self.now)
         self._state.save_secret(welcome.cluster_secret)

@@ -34,6 +34,9 @@ WINDOW_STREAM = "tandem:windows"
 WINDOW_STREAM_MAXLEN = 60_000
 CONSOLE_STREAM = "tandem:console"
 CONSOLE_STREAM_MAXLEN = 10_000
+#: The telemetry frames once more, by themselves: however much else happens, the last ten minutes are there.
+FRAME_STREAM = "tandem:frames"
+FRAME_STREAM_MAXLEN = 600
 STREAM_FIELD = "m"
 
 # HTTP headers

@@ -105,13 +105,15 @@ class LinkSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything one node shall run. A worker that is not listed shall not run. Older generations are ignored."""
+    """Everything one node shall run. A worker that is not listed shall not run. Older generations are ignored.
+    report_interval_s: between reports when nothing changes; None: as the node's welcome said."""
 
     node_id: str
     generation: int
     workers: tuple[WorkerSpec, ...]
     weights: tuple[WeightsSpec, ...] = ()
     links: tuple[LinkSpec, ...] = ()
+    report_interval_s: float | None = None
 
 
 class LogRequest(msgspec.Struct, frozen=True, kw_only=True):

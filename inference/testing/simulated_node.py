@@ -208,6 +208,8 @@ class SimulatedNode:
             self._next_report = time.monotonic()
             raise
         self._next_look = min(self._next_look, time.monotonic())
+        if new and spec.report_interval_s is not None:
+            self.report_interval_s = self.settings.report_interval_s or spec.report_interval_s
         return new
 
     def _note_change(self) -> None:

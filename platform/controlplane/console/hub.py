@@ -131,14 +131,17 @@ class Hub:
 
     async def _begin(self, client: redis.asyncio.Redis) -> None:
         """Start at the present end of the stream. What was sent while nobody looked may be lost: everybody resyncs."""
-        info = await _stream_info(client)
-        position = BEGINNING if info is None else last_id(info)
+        async with client.pipeline(transaction=True) as pipeline:
+            pipeline.xinfo_stream(names.CONSOLE_STREAM)
+            pipeline.xrevrange(names.FRAME_STREAM, count=FRAMES_KEPT)
+            info, entries = await pipeline.execute(raise_on_error=False)
+        position = BEGINNING if _is_missing(info) else last_id(info)
         oldest = StreamId(max(0, position.ms - FRAMES_KEPT * 1000), 0)
-        entries: Any = await client.xrange(names.CONSOLE_STREAM, min=str(oldest), max=str(position))
         # No waiting from here on: position, frames and epoch change together.
         self.frames.clear()
-        for raw_id, fields in entries:
-            self._keep_frame(_read_message(raw_id, fields))
+        for raw_id, fields in reversed(entries):
+            if StreamId.parse(raw_id) >= oldest:
+                self._keep_frame(_read_message(raw_id, fields))
         self.position = self._followed_since = position
         self.epoch += 1
         if self.outage is not None:
@@ -225,6 +228,17 @@ def _read_message(raw_id: bytes, fields: dict[bytes, bytes]) -> EventMessage | N
 
 def _event(message: EventMessage) -> Event:
     return Event(StreamId.parse(message.seq), codec.encode_text(message))
+
+
+def _is_missing(info: Any) -> bool:
+    """Whether this answer says that there is no such stream.
+
+    Raises:
+        RedisError: it says something else that is no answer.
+    """
+    if isinstance(info, Exception) and not isinstance(info, ResponseError):
+        raise info
+    return isinstance(info, ResponseError)
 
 
 async def _stream_info(client: redis.asyncio.Redis) -> dict[str, Any] | None:

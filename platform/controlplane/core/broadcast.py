@@ -7,6 +7,7 @@ the stream is back.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import redis
 import structlog
@@ -14,7 +15,7 @@ from django.db import transaction
 
 from controlplane.core.redis import sync_client
 from inference.contracts import codec, names
-from inference.contracts.console import ConsoleEvent
+from inference.contracts.console import ConsoleEvent, TelemetryTick
 
 log = structlog.get_logger()
 
@@ -25,12 +26,13 @@ def broadcast(event: ConsoleEvent) -> None:
 
 
 def append(event: ConsoleEvent) -> None:
+    """A tick goes into the stream of frames too, in one step: who reads both at once finds it in both or in neither."""
+    entry: Any = {names.STREAM_FIELD: codec.encode(event)}
     try:
-        sync_client().xadd(
-            names.CONSOLE_STREAM,
-            {names.STREAM_FIELD: codec.encode(event)},
-            maxlen=names.CONSOLE_STREAM_MAXLEN,
-            approximate=True,
-        )
+        with sync_client().pipeline(transaction=True) as pipeline:
+            pipeline.xadd(names.CONSOLE_STREAM, entry, maxlen=names.CONSOLE_STREAM_MAXLEN, approximate=True)
+            if isinstance(event, TelemetryTick):
+                pipeline.xadd(names.FRAME_STREAM, entry, maxlen=names.FRAME_STREAM_MAXLEN, approximate=True)
+            pipeline.execute()
     except redis.RedisError as error:
         log.warning("console event not sent; consoles will take a snapshot", error=str(error))

@@ -19,6 +19,7 @@ from controlplane.core import clock
 from controlplane.core.errors import Conflict, Invalid, Unauthenticated
 from controlplane.fleet.announce import node_announce
 from controlplane.fleet.broker import Access, node_access, node_url
+from controlplane.fleet.cadence import report_interval_s
 from controlplane.fleet.credentials import hello_check, node_key
 from controlplane.fleet.inventory import devices_record
 from controlplane.fleet.models import JoinToken, Node
@@ -158,6 +159,7 @@ def _admit(node: Node, hello: NodeHello) -> NodeWelcome:
     node.interfaces, node.engines = list(hello.interfaces), dict(hello.engines)
     # Where Redis is away the sweep makes the user later.
     node.scoped = node_access(node) != Access.SHARED
+    node.report_interval_s = report_interval_s()
     node.observed_digest = ""  # the next report is compared with nothing
     node.save()
     devices_record({node: hello.devices})
@@ -167,7 +169,7 @@ def _admit(node: Node, hello: NodeHello) -> NodeWelcome:
         name=node.name,
         redis_url=node_url(node),
         cluster_secret=settings.CLUSTER_SECRET,
-        report_interval_s=settings.NODE_REPORT_INTERVAL_S,
+        report_interval_s=node.report_interval_s,
         node_key=node_key(node.pk),
     )
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import structlog
-from django.conf import settings
 from django.db import transaction
+from django.db.models.functions import Coalesce
 
 from controlplane.fleet import silence
 from controlplane.fleet.announce import nodes_announce
+from controlplane.fleet.cadence import lost_after_s
 from controlplane.fleet.models import Node, Watch
 from inference.contracts.states import NodeDesired, NodePhase
 
@@ -18,14 +21,16 @@ log = structlog.get_logger()
 
 @transaction.atomic
 def nodes_mark_lost(*, now: datetime) -> list[Node]:
-    """The sweep's look at silence: READY nodes that were not heard for NODE_LOST_AFTER_S become LOST; which ones.
+    """The sweep's look at silence: READY nodes that were silent for too long (`cadence`) become LOST; which ones.
 
     Nobody is marked before this has been watching for that long without a pause (`silence.watching_since`).
     """
-    limit = timedelta(seconds=settings.NODE_LOST_AFTER_S)
+    limit = timedelta(seconds=lost_after_s())
     since = _keep_watch(now, limit)
+    # Only those that seem to be silent are locked, and then looked at again: reports go on meanwhile.
+    seem = [pk for pk, heard in _heard() if silence.is_silent(last_heard=heard, since=since, now=now, limit=limit)]
     lost = []
-    for node in Node.objects.select_for_update().filter(phase=NodePhase.READY).exclude(desired=NodeDesired.RETIRED):
+    for node in Node.objects.select_for_update().filter(pk__in=seem, phase=NodePhase.READY):
         last_heard = node.last_report_at or node.joined_at
         if silence.is_silent(last_heard=last_heard, since=since, now=now, limit=limit):
             node.phase = NodePhase.LOST
@@ -34,6 +39,12 @@ def nodes_mark_lost(*, now: datetime) -> list[Node]:
     Node.objects.filter(pk__in=[node.pk for node in lost]).update(phase=NodePhase.LOST)
     nodes_announce([node.pk for node in lost])
     return lost
+
+
+def _heard() -> Iterable[tuple[UUID, datetime]]:
+    """READY nodes that are ours, and when each was last heard."""
+    ready = Node.objects.filter(phase=NodePhase.READY).exclude(desired=NodeDesired.RETIRED)
+    return ready.values_list("pk", Coalesce("last_report_at", "joined_at"))
 
 
 def _keep_watch(now: datetime, limit: timedelta) -> datetime:

@@ -20,6 +20,7 @@ class Node(models.Model):
     clock_offset_s: its clock minus ours when its last report arrived; shown only.
     observed_digest: of the last report without what is merely measured, so that an unchanged one costs next to nothing.
     measured_at: when what is measured of its devices was last written.
+    report_interval_s: how often it was last told to report; None: before this was remembered.
     secured: it has used its node key, so its messages are taken with the right code only. scoped: whether its broker
     credentials reach its own queue only; None: they were handed out by an earlier release.
     """
@@ -34,6 +35,7 @@ class Node(models.Model):
     generation = models.PositiveIntegerField(default=0)
     secured = models.BooleanField(default=False)
     scoped = models.BooleanField(null=True)
+    report_interval_s = models.FloatField(null=True)
     joined_at = models.DateTimeField()
     retired_at = models.DateTimeField(null=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from controlplane.fleet.announce import node_announce, nodes_announce
 from controlplane.fleet.broker import credentials_ensure
+from controlplane.fleet.cadence import cadence_adjust, report_interval_s
 from controlplane.fleet.credentials import Received, message_args, report_read
 from controlplane.fleet.desired import node_desire, node_retire
 from controlplane.fleet.links import links_advance, links_needed, links_wanted
@@ -18,6 +19,7 @@ __all__ = [
     "Mailbox",
     "Received",
     "Recorded",
+    "cadence_adjust",
     "credentials_ensure",
     "links_advance",
     "links_needed",
@@ -31,6 +33,7 @@ __all__ = [
     "nodes_announce",
     "nodes_mark_lost",
     "nodes_record_reports",
+    "report_interval_s",
     "report_read",
     "sweep_take_turn",
     "weights_let_go",

@@ -20,7 +20,7 @@ from django.db.models import F
 from controlplane.core.enqueue import enqueue
 from controlplane.core.redis import sync_client
 from controlplane.fleet.models import Node
-from controlplane.fleet.services import links_wanted, message_args, nodes_announce, weights_wanted
+from controlplane.fleet.services import links_wanted, message_args, nodes_announce, report_interval_s, weights_wanted
 from controlplane.pools.memory import bytes_to_start
 from controlplane.pools.models import Worker
 from inference.contracts import codec, names
@@ -28,6 +28,9 @@ from inference.contracts.specs import DeviceAssignment, NodeSpec, WorkerSpec
 from inference.contracts.states import DeviceKind, NodePhase, Role, WorkerDesired
 
 log = structlog.get_logger()
+
+#: Specs sent again in one transaction. It bounds how long the rows of nodes stay locked.
+_RESENT_TOGETHER = 100
 
 
 def nodes_lock(node_ids: Collection[UUID]) -> list[Node]:
@@ -58,6 +61,7 @@ def node_specs(nodes: Sequence[Node]) -> list[NodeSpec]:
             workers=tuple(workers[node.pk]),
             weights=weights.get(node.pk, ()),
             links=links.get(node.pk, ()),
+            report_interval_s=node.report_interval_s,
         )
         for node in nodes
     ]
@@ -94,10 +98,11 @@ def _worker_spec(worker: Worker) -> WorkerSpec:
 @transaction.atomic
 def node_specs_renew(node_ids: Collection[UUID]) -> None:
     """Give each node a new generation of what it shall run, sent once the transaction is committed."""
-    nodes = nodes_lock(node_ids)
+    nodes, interval = nodes_lock(node_ids), report_interval_s()
     for node in nodes:
         node.generation += 1
-    Node.objects.bulk_update(nodes, ["generation"])
+        node.report_interval_s = interval
+    Node.objects.bulk_update(nodes, ["generation", "report_interval_s"])
     _send(nodes)
     nodes_announce([node.pk for node in nodes])
 
@@ -105,21 +110,33 @@ def node_specs_renew(node_ids: Collection[UUID]) -> None:
 def node_specs_resend() -> None:
     """For the sweep: send again what a reporting node has not applied and no longer has waiting (Redis lost it, or was
     away when it was sent; F12)."""
-    for node in Node.objects.filter(phase=NodePhase.READY, observed_generation__lt=F("generation")):
+    behind = Node.objects.filter(phase=NodePhase.READY, observed_generation__lt=F("generation"))
+    ids = list(behind.order_by("pk").values_list("pk", flat=True))
+    for at in range(0, len(ids), _RESENT_TOGETHER):
+        some = ids[at : at + _RESENT_TOGETHER]
         try:
-            waiting = sync_client().llen(names.node_queue(str(node.pk)))
+            waiting = _waiting(some)
         except redis.RedisError as error:
             log.warning("specs not sent again: Redis is away", error=str(error))
             return
-        if not waiting:
-            _send_again(node.pk)
+        _send_again([pk for pk, count in zip(some, waiting, strict=True) if not count])
+
+
+def _waiting(node_ids: Sequence[UUID]) -> list[int]:
+    """Messages in the queue of each node."""
+    with sync_client().pipeline(transaction=False) as pipeline:
+        for pk in node_ids:
+            pipeline.llen(names.node_queue(str(pk)))
+        return pipeline.execute()
 
 
 @transaction.atomic
-def _send_again(node_id: UUID) -> None:
-    (node,) = nodes_lock([node_id])
-    log.info("spec sent again", node=node.name, generation=node.generation, observed=node.observed_generation)
-    _send([node])
+def _send_again(node_ids: Collection[UUID]) -> None:
+    # Some may have been heard meanwhile.
+    nodes = [node for node in nodes_lock(node_ids) if node.observed_generation < node.generation]
+    for node in nodes:
+        log.info("spec sent again", node=node.name, generation=node.generation, observed=node.observed_generation)
+    _send(nodes)
 
 
 def _send(nodes: Sequence[Node]) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
-from controlplane.fleet.models import Device, Node
+from controlplane.fleet.models import Device, Link, Node
 from controlplane.pools.engines import capabilities
 from controlplane.pools.memory import with_memory
 from controlplane.pools.models import Deployment, Pool, Rollout, Worker
@@ -31,17 +31,19 @@ _SWITCH = "switch="
 
 def snapshot(deployment: Deployment, *, budget: int | None = None) -> Snapshot:
     """The deployment as it is, on the whole fleet. budget: see `Snapshot`."""
-    return _snapshot(deployment, Device.objects.all(), budget)
+    return _snapshot(deployment, Device.objects.all(), Node.objects.all(), budget)
 
 
 def own_snapshot(deployment: Deployment, *, budget: int | None = None) -> Snapshot:
-    """The same as if the fleet had only the devices that the deployment holds. Enough to see that it lacks nothing and
-    is to change nothing, which is so nearly always; a fleet has thousands of devices."""
-    return _snapshot(deployment, Device.objects.filter(allocation__worker__pool__deployment=deployment), budget)
+    """The same as if the fleet had only the devices that the deployment holds, and their nodes. Enough to see that it
+    lacks nothing and is to change nothing, which is so nearly always; a fleet has thousands of devices."""
+    workers = Worker.objects.filter(pool__deployment=deployment)
+    devices = Device.objects.filter(allocation__worker__in=workers)
+    return _snapshot(deployment, devices, Node.objects.filter(pk__in=workers.values("node")), budget)
 
 
-def _snapshot(deployment: Deployment, devices: QuerySet[Device], budget: int | None) -> Snapshot:
-    nodes = {node.pk: node for node in Node.objects.only("name", "phase", "desired", "labels")}
+def _snapshot(deployment: Deployment, devices: QuerySet[Device], among: QuerySet[Node], budget: int | None) -> Snapshot:
+    nodes = {node.pk: node for node in among.only("name", "phase", "desired", "labels")}
     rollout = Rollout.objects.select_related("candidate").filter(deployment=deployment).first()
     candidate = None if rollout is None else rollout.candidate.number
     workers, seen = workers_seen(deployment), _devices_seen(devices, nodes)
@@ -62,6 +64,7 @@ def _snapshot(deployment: Deployment, devices: QuerySet[Device], budget: int | N
         candidate=candidate,
         candidate_share=0.0 if rollout is None else rollout.share,
         can_flip=capabilities(deployment.engine).switches_role,
+        links=_links(nodes),
         budget=budget,
     )
 
@@ -106,6 +109,16 @@ def worker_seen(worker: Worker) -> WorkerSeen:
         refused_role=Role(worker.refused_role) if worker.refused_role else None,
         revision=worker.revision.number,
     )
+
+
+def _links(nodes: Mapping[UUID, Node]) -> dict[tuple[str, str], float]:
+    """What was measured between these nodes; only pairs that somebody needed are measured at all."""
+    measured = Link.objects.filter(bytes_per_s__isnull=False).order_by()
+    return {
+        (nodes[source].name, nodes[target].name): speed
+        for source, target, speed in measured.values_list("source_id", "target_id", "bytes_per_s")
+        if source in nodes and target in nodes
+    }
 
 
 def _node_seen(node: Node) -> NodeSeen:

@@ -11,7 +11,13 @@ from controlplane.access.sweep import access_sweep
 from controlplane.catalog.learning import models_learn
 from controlplane.core import idempotency
 from controlplane.fleet.models import Node
-from controlplane.fleet.services import credentials_ensure, links_advance, nodes_mark_lost, sweep_take_turn
+from controlplane.fleet.services import (
+    cadence_adjust,
+    credentials_ensure,
+    links_advance,
+    nodes_mark_lost,
+    sweep_take_turn,
+)
 from controlplane.operations.services import operations_sweep
 from controlplane.pools.announce import deployments_announce
 from controlplane.pools.models import Deployment, Worker
@@ -39,6 +45,7 @@ def sweep(*, now: datetime) -> None:
     models_learn()
     operations_sweep(now=now)
     credentials_ensure()
+    cadence_adjust()
     node_specs_resend()
     routing_table_refresh()
     access_sweep(now=now)

@@ -28,9 +28,6 @@ CATCH_UP_S = 600
 #: A clock set back by more than this makes the ticker begin again from the present.
 CLOCK_STEP_S = 60
 
-#: How many of the newest console events are searched for the last tick.
-LOOK_BACK = 200
-
 #: Longest wait for the loops to end: a Redis call under way may use up its deadlines.
 STOP_S = 10.0
 
@@ -142,11 +139,11 @@ class Recorder:
 
 
 def _last_shown(client: redis.Redis) -> int | None:
-    """The second of the newest tick in the console stream."""
-    entries: Any = client.xrevrange(names.CONSOLE_STREAM, count=LOOK_BACK)
+    """The second of the newest frame."""
+    entries: Any = client.xrevrange(names.FRAME_STREAM, count=1)
     for _, fields in entries:
         try:
             return codec.decode(fields.get(names.STREAM_FIELD.encode(), b""), TelemetryTick).frame.second
-        except codec.CodecError:  # another kind of event
-            continue
+        except codec.CodecError:  # of another release
+            break
     return None

@@ -31,13 +31,14 @@ from inference.process.tasks import end
 from inference.testing.simulated_fleet import SimulatedFleet
 from tests.bench.control import clients, watching
 from tests.bench.control.clients import Api, Console, Pages, resize
-from tests.bench.control.fleet import MODEL, WatchedNode, enter_model_and_token, join, wanted_of
+from tests.bench.control.fleet import MODEL, WatchedNode, enter_model_and_token, join
 from tests.bench.control.stack import ROOT, ControlPlane, Servers, servers
 from tests.bench.control.watching import LagWatch, ProcessWatch
 
 OUT = ROOT / "build" / "bench" / "control.json"
 SETTLE_WITHIN_S = 240.0
 DEVICES = 8
+SMALL = 50
 #: Workers of the pool that is resized, and by how many.
 RESIZES = (50, -50, 50, -50)
 
@@ -87,7 +88,7 @@ async def _measure(fleet: Fleet, running: Servers, plane: ControlPlane) -> dict[
         _say(f"all were heard within {heard_s:.1f} s")
         deployed_s = await _deploy(fleet, api, nodes)
         _say(f"{fleet.workers} workers told to their nodes in {deployed_s:.1f} s")
-        ready_s = await _until_ready(fleet, api)
+        ready_s = await _until_ready(api, fleet.workers)
         _say(f"all ready {ready_s:.1f} s later")
         console, pages = Console(running.url, cookie), Pages(api)
         jobs = [asyncio.create_task(job) for job in (console.run(), pages.run())]
@@ -170,34 +171,52 @@ async def _until_heard(read: Callable[[], Mapping[str, int]]) -> float:
 
 
 async def _deploy(fleet: Fleet, api: Api, nodes: Sequence[WatchedNode]) -> float:
+    """Deployments start small, as a pool's limit is at first, and their pools are then made as large as they shall be.
+    Seconds until the last node was told, without the wait for the first workers."""
+    first = min(fleet.pool, SMALL)
     began = time.monotonic()
     for number in range(fleet.deployments):
-        body = {"name": f"bench-{number}", "model": MODEL, "prefill": fleet.pool, "decode": fleet.pool}
+        body = {"name": f"bench-{number}", "model": MODEL, "prefill": first, "decode": first}
         await api.send("POST", "/api/v1/deployments", body)
-    deadline = time.monotonic() + SETTLE_WITHIN_S
-    while sum(len(node.wanted) for node in nodes) < fleet.workers:
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"only {sum(len(node.wanted) for node in nodes)} workers were told to nodes")
+    took = await _until_told(nodes, fleet.deployments * 2 * first, began)
+    if first < fleet.pool:
+        await _until_ready(api, fleet.deployments * 2 * first)
+        began = time.monotonic()
+        for pool in await _pools(api):
+            larger = {"generation": pool["generation"], "max_replicas": 2 * fleet.pool, "replicas": fleet.pool}
+            await api.send("PATCH", f"/api/v1/pools/{pool['id']}?on_conflict=queue", larger)
+        took += await _until_told(nodes, fleet.workers, began)
+    return took
+
+
+async def _until_told(nodes: Sequence[WatchedNode], workers: int, began: float) -> float:
+    while (told := sum(len(node.wanted) for node in nodes)) < workers:
+        if time.monotonic() - began > SETTLE_WITHIN_S:
+            raise RuntimeError(f"only {told} of {workers} workers were told to nodes")
         await asyncio.sleep(0.05)
-    return time.monotonic() - began
+    return max(node.spec_at for node in nodes) - began
 
 
-async def _until_ready(fleet: Fleet, api: Api) -> float:
+async def _pools(api: Api) -> list[dict[str, Any]]:
+    deployments, _ = await api.get("/api/v1/deployments")
+    return [pool for deployment in deployments["items"] for pool in deployment["pools"]]
+
+
+async def _until_ready(api: Api, workers: int) -> float:
+    """And no operation is under way any more."""
     began, ready = time.monotonic(), 0
     while time.monotonic() - began < SETTLE_WITHIN_S:
-        deployments, _ = await api.get("/api/v1/deployments")
-        pools = [pool for deployment in deployments["items"] for pool in deployment["pools"]]
-        ready = sum(pool["ready"] for pool in pools)
-        if ready == fleet.workers:
+        ready = sum(pool["ready"] for pool in await _pools(api))
+        running, _ = await api.get("/api/v1/operations?state=running&limit=1")
+        if ready == workers and not running["items"]:
             return time.monotonic() - began
         await asyncio.sleep(1.0)
-    raise RuntimeError(f"only {ready} of {fleet.workers} workers were ready after {SETTLE_WITHIN_S} s")
+    raise RuntimeError(f"only {ready} of {workers} workers were ready after {SETTLE_WITHIN_S} s")
 
 
 async def _resizes(fleet: Fleet, api: Api, nodes: Sequence[WatchedNode]) -> list[dict[str, Any]]:
     """The decode pool of the first deployment, up and down again."""
-    deployments, _ = await api.get("/api/v1/deployments")
-    pool = next(pool for pool in deployments["items"][0]["pools"] if pool["role"] == "decode")
+    pool = next(pool for pool in await _pools(api) if pool["role"] == "decode")
     rows, size = [], fleet.pool
     for change in RESIZES:
         size += change if fleet.pool >= 2 * abs(change) else (change > 0) - (change < 0)

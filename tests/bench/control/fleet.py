@@ -88,9 +88,7 @@ def enter_model_and_token() -> str:
 
 def wanted_of(nodes: Sequence[WatchedNode], pool_id: str) -> int:
     """Workers of this pool that the nodes have been told to run."""
-    return sum(
-        spec.pool_id == pool_id and spec.desired == WorkerDesired.RUN for node in nodes for spec in node.wanted
-    )
+    return sum(spec.pool_id == pool_id and spec.desired == WorkerDesired.RUN for node in nodes for spec in node.wanted)
 
 
 def _nobody() -> NodeWelcome:

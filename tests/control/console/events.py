@@ -16,7 +16,10 @@ def tick(second: int) -> TelemetryTick:
 
 
 def send(event: object, *, position: str = "*") -> str:
-    """Append `event` to the console stream; its position."""
-    given = sync_client().xadd(names.CONSOLE_STREAM, {names.STREAM_FIELD: codec.encode(event)}, id=position)
+    """Append `event` to the console stream, a tick to that of frames too; its position in the former."""
+    entry = {names.STREAM_FIELD: codec.encode(event)}
+    if isinstance(event, TelemetryTick):
+        sync_client().xadd(names.FRAME_STREAM, entry, id=position)
+    given = sync_client().xadd(names.CONSOLE_STREAM, entry, id=position)
     assert isinstance(given, bytes)
     return given.decode()

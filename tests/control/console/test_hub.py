@@ -9,6 +9,7 @@ import pytest
 
 from controlplane.console.hub import OUTAGE, Hub, Limits
 from controlplane.console.subscription import Event, Resync, Stale, Subscription
+from controlplane.core.broadcast import append
 from controlplane.core.redis import async_client, sync_client
 from controlplane.telemetry.stream import BEGINNING, StreamId
 from inference.contracts import codec, names
@@ -233,6 +234,16 @@ async def test_the_frames_of_the_last_ten_minutes_are_there_from_the_start_and_k
         send(tick(now), position=f"{now * 1000}-1")
         await next_of(subscription)
         assert [frame.second for frame in hub.frames] == [now - 500, now]
+
+
+async def test_however_many_events_there_are_frames_stay(hub: Hub) -> None:
+    append(tick(1_900_000_000))
+    for n in range(50):
+        append(removed(f"e{n}"))
+    sync_client().xtrim(names.CONSOLE_STREAM, maxlen=10, approximate=False)
+    async with hub.subscribe() as subscription:
+        await resynced(subscription, hub)
+        assert [frame.second for frame in hub.frames] == [1_900_000_000]
 
 
 async def test_an_unreadable_entry_is_passed_over(hub: Hub) -> None:
