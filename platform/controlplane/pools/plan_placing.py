@@ -4,12 +4,13 @@ and never more than the deployment's budget."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from controlplane.pools.plan_scaling import Standing
 from controlplane.pools.plan_scene import Scene, count, fits, need_of
-from controlplane.pools.plan_types import DeviceSeen, Start
+from controlplane.pools.plan_types import DeviceSeen, Snapshot, Start
 from inference.contracts.states import DeviceKind
 from inference.planning.placement import Placed, Placement, Slot, choose_kind
 
@@ -32,20 +33,16 @@ def place(standings: Sequence[Standing], scene: Scene) -> Placing:
     snapshot = scene.snapshot
     gone = {move.worker_id for standing in standings for move in standing.remove}
     ours = {worker.worker_id for worker in snapshot.workers} - gone
-    held = [device for device in snapshot.devices if device.held_by in ours]
     taken = [device for device in snapshot.devices if device.held_by is not None and device.held_by not in gone]
     names = {device.device for device in taken}
+    held = [device.kind for device in taken if device.held_by in ours]
+    allowed = None if snapshot.budget is None else snapshot.budget - len(held)
+    if not any(standing.missing.total() for standing in standings):
+        return Placing((), None, frozenset(names), (), allowed)
     free = [device for device in snapshot.devices if device.device not in names and scene.open(device)]
     kind = _kind(standings, held, free)
-    free = [device for device in free if device.kind == kind]
-    placement = Placement(
-        (_slot(device, scene) for device in free),
-        placed=(Placed(each.pool.pool_id, each.pool.role, worker.node) for each in standings for worker in each.kept),
-        taken=Counter(device.node for device in taken),
-        switches={node.name: node.switch for node in snapshot.nodes.values()},
-        links=snapshot.links,
-    )
-    allowed = None if snapshot.budget is None else snapshot.budget - len(held)
+    free = sorted((device for device in free if device.kind == kind), key=attrgetter("node", "index", "device"))
+    placement = _placement(standings, taken, free if allowed is None or allowed > 0 else (), snapshot)
     start = []
     for standing, devices in _placed(standings, placement, allowed):
         start.append(_start(standing, devices))
@@ -55,15 +52,27 @@ def place(standings: Sequence[Standing], scene: Scene) -> Placing:
     return Placing(tuple(start), kind, frozenset(names), left, allowed)
 
 
-def _kind(standings: Sequence[Standing], held: Sequence[DeviceSeen], free: Sequence[DeviceSeen]) -> DeviceKind | None:
+def _placement(
+    standings: Sequence[Standing], taken: Iterable[DeviceSeen], free: Iterable[DeviceSeen], snapshot: Snapshot
+) -> Placement:
+    return Placement(
+        (_slot(device) for device in free),
+        placed=(Placed(each.pool.pool_id, each.pool.role, worker.node) for each in standings for worker in each.kept),
+        taken=Counter(device.node for device in taken),
+        switches={node.name: node.switch for node in snapshot.nodes.values()},
+        links=snapshot.links,
+    )
+
+
+def _kind(standings: Sequence[Standing], held: Sequence[DeviceKind], free: Sequence[DeviceSeen]) -> DeviceKind | None:
     needy = [standing for standing in standings if standing.missing.total()]
     needs = {need_of(standing.pool) for standing in needy}
     wanted = sum(standing.missing.total() * standing.pool.tensor_parallel for standing in needy)
     fitting = (device.kind for device in free if any(fits(device, need) for need in needs))
-    return choose_kind([device.kind for device in held], fitting, wanted)
+    return choose_kind(held, fitting, wanted)
 
 
-def _slot(device: DeviceSeen, scene: Scene) -> Slot:
+def _slot(device: DeviceSeen) -> Slot:
     return Slot(
         device=device.device,
         node=device.node,

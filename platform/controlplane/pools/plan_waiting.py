@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from controlplane.pools.plan_placing import Placing
 from controlplane.pools.plan_scaling import Standing
@@ -97,10 +98,10 @@ def _freed(leaving: dict[str, str], scene: Scene, placing: Placing) -> dict[str,
 class _Supply:
     """Devices that will be free, taken in groups of one bin."""
 
-    def __init__(self, freed: dict[str, list[DeviceSeen]], free: Iterable[DeviceSeen]) -> None:
+    def __init__(self, freed: dict[str, list[DeviceSeen]], free: Sequence[DeviceSeen]) -> None:
         """free: that are so already, and alone are not enough or not allowed."""
         self._freed = freed
-        self._free = sorted(free, key=lambda device: (device.node, device.index, device.device))
+        self._free = free
         self._used: set[str] = set()
 
     def draw(self, need: Need, most: int, *, only: str | None) -> int:
@@ -109,7 +110,7 @@ class _Supply:
             return 0
         freed = self._freed.get(only, []) if only is not None else [each for of in self._freed.values() for each in of]
         bins: dict[_Bin, list[str]] = defaultdict(list)
-        for device in (*sorted(freed, key=lambda device: (device.node, device.index, device.device)), *self._free):
+        for device in (*sorted(freed, key=attrgetter("node", "index", "device")), *self._free):
             if device.device not in self._used and fits(device, need):
                 bins[device.node, device.name, device.reserved_for].append(device.device)
         drawn = 0
