@@ -184,6 +184,18 @@ def test_a_group_needs_its_devices_on_one_node() -> None:
     ]
 
 
+def test_decode_goes_where_its_kv_has_the_shortest_way() -> None:
+    """The node of prefill is full: first its switch, then the best measured link."""
+    state = fleet(worker("prefill-1"), prefill=1, decode=1, nodes=("a", "b", "c", "d"), slots=1)
+    linked = replace(state, links={("a", "b"): 1e9, ("a", "d"): 2e9})
+    switches = {"a": "s", "c": "s"}
+    switched = {name: replace(node, switch=switches.get(name, "")) for name, node in state.nodes.items()}
+
+    assert [start.devices for start in plan(state).start] == [("b/0",)]
+    assert [start.devices for start in plan(linked).start] == [("d/0",)]
+    assert [start.devices for start in plan(replace(linked, nodes=switched)).start] == [("c/0",)]
+
+
 # -- of every state
 
 
