@@ -4,7 +4,7 @@ import globals from "globals";
 import tseslint from "typescript-eslint";
 
 // Layers, each may import only what stands to its right:
-//   app > features/<one> > components | live > lib > generated
+//   app > features/<one> > operate > components | live > lib > generated
 const features = readdirSync(new URL("./src/features", import.meta.url));
 
 const noParents = { group: ["../*"], message: "Import across folders by '@/...', so that layers can be checked." };
@@ -50,7 +50,8 @@ export default tseslint.config(
       [["@/app/*"], ...features.filter((other) => other !== feature).map((other) => [`@/features/${other}/*`])],
     ),
   ),
-  layer(["src/components/**"], [["@/app/*"], ["@/features/*"], ["@/live/*"]]),
-  layer(["src/live/**"], [["@/app/*"], ["@/features/*"], ["@/components/*"]]),
-  layer(["src/lib/**"], [["@/app/*"], ["@/features/*"], ["@/components/*"], ["@/live/*"]]),
+  layer(["src/operate/**"], [["@/app/*"], ["@/features/*"]]),
+  layer(["src/components/**"], [["@/app/*"], ["@/features/*"], ["@/operate/*"], ["@/live/*"]]),
+  layer(["src/live/**"], [["@/app/*"], ["@/features/*"], ["@/operate/*"], ["@/components/*"]]),
+  layer(["src/lib/**"], [["@/app/*"], ["@/features/*"], ["@/operate/*"], ["@/components/*"], ["@/live/*"]]),
 );

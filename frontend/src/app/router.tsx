@@ -1,6 +1,9 @@
 import { createBrowserRouter } from "react-router";
 import { KeysPage } from "@/features/access/keys-page";
 import { LoginPage } from "@/features/access/login-page";
+import { TokensPage } from "@/features/access/tokens-page";
+import { UsersPage } from "@/features/access/users-page";
+import { AuditPage } from "@/features/audit/audit-page";
 import { ModelsPage } from "@/features/catalog/models-page";
 import { FleetPage } from "@/features/fleet/fleet-page";
 import { OperationsPage } from "@/features/operations/operations-page";
@@ -26,6 +29,9 @@ export const router = createBrowserRouter([
           { path: "playground", element: <PlaygroundPage /> },
           { path: "operations/:id?", element: <OperationsPage /> },
           { path: "keys", element: <KeysPage /> },
+          { path: "tokens", element: <TokensPage /> },
+          { path: "users", element: <UsersPage /> },
+          { path: "audit", element: <AuditPage /> },
           { path: "*", element: <NotFoundPage /> },
         ],
       },

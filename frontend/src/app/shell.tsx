@@ -1,14 +1,38 @@
 import { AppShell, Burger, Group, NavLink, ScrollArea, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { IconBox, IconGauge, IconHistory, IconKey, IconMessage, IconServer, IconStack2 } from "@tabler/icons-react";
+import {
+  IconBox,
+  IconClipboardList,
+  IconGauge,
+  IconHistory,
+  IconKey,
+  IconMessage,
+  IconServer,
+  IconStack2,
+  IconTerminal2,
+  IconUsers,
+} from "@tabler/icons-react";
 import { useEffect } from "react";
 import { Link, Outlet, useLocation } from "react-router";
 import { Brand } from "@/components/brand";
+import { UserRole } from "@/generated/contracts";
+import { may, useWho } from "@/lib/who";
 import { ConnectionBanner, ConnectionMark } from "./connection";
 import classes from "./shell.module.css";
 import { UserMenu } from "./user-menu";
 
-const SECTIONS = [
+interface Section {
+  readonly label: string;
+  readonly pages: readonly {
+    readonly to: string;
+    readonly label: string;
+    readonly icon: typeof IconGauge;
+    /** Who may see it; left out, everybody. */
+    readonly needs?: UserRole;
+  }[];
+}
+
+const SECTIONS: readonly Section[] = [
   {
     label: "Operate",
     pages: [
@@ -26,9 +50,17 @@ const SECTIONS = [
       { to: "/keys", label: "Keys", icon: IconKey },
     ],
   },
-] as const;
+  {
+    label: "Administer",
+    pages: [
+      { to: "/tokens", label: "Tokens", icon: IconTerminal2 },
+      { to: "/users", label: "Users", icon: IconUsers, needs: UserRole.ADMIN },
+      { to: "/audit", label: "Audit", icon: IconClipboardList, needs: UserRole.ADMIN },
+    ],
+  },
+];
 
-export function Shell({ username }: { readonly username: string }) {
+export function Shell() {
   const [open, { toggle, close }] = useDisclosure(false);
   const { pathname } = useLocation();
   useEffect(close, [pathname, close]);
@@ -64,7 +96,7 @@ export function Shell({ username }: { readonly username: string }) {
           <Group visibleFrom="sm" px={10}>
             <ConnectionMark />
           </Group>
-          <UserMenu username={username} />
+          <UserMenu />
         </Stack>
       </AppShell.Navbar>
       <AppShell.Main id="page" tabIndex={-1} style={{ outline: "none" }}>
@@ -78,6 +110,7 @@ export function Shell({ username }: { readonly username: string }) {
 }
 
 function Navigation({ pathname }: { readonly pathname: string }) {
+  const who = useWho();
   return (
     <nav aria-label="Main">
       {SECTIONS.map((section) => (
@@ -85,22 +118,24 @@ function Navigation({ pathname }: { readonly pathname: string }) {
           <Text size="xs" c="dimmed" px={10} mb={2}>
             {section.label}
           </Text>
-          {section.pages.map(({ to, label, icon: Icon }) => {
-            const active = to === "/" ? pathname === "/" : pathname.startsWith(to);
-            return (
-              <NavLink
-                key={to}
-                component={Link}
-                to={to}
-                label={label}
-                leftSection={<Icon size={18} stroke={1.75} />}
-                active={active}
-                aria-current={active ? "page" : undefined}
-                className={classes.link}
-                variant="subtle"
-              />
-            );
-          })}
+          {section.pages
+            .filter(({ needs }) => needs === undefined || may(who, needs))
+            .map(({ to, label, icon: Icon }) => {
+              const active = to === "/" ? pathname === "/" : pathname.startsWith(to);
+              return (
+                <NavLink
+                  key={to}
+                  component={Link}
+                  to={to}
+                  label={label}
+                  leftSection={<Icon size={18} stroke={1.75} />}
+                  active={active}
+                  aria-current={active ? "page" : undefined}
+                  className={classes.link}
+                  variant="subtle"
+                />
+              );
+            })}
         </Stack>
       ))}
     </nav>

@@ -4,6 +4,7 @@ import { useEffect, useState } from "react";
 import { Navigate, useLocation } from "react-router";
 import { Failure } from "@/components/states";
 import { SESSION_KEY, useSession } from "@/features/access/api/session";
+import { WhoContext } from "@/lib/who";
 import { LiveContext, useConnection } from "@/live/hooks";
 import { follow, LiveStore, socketUrl } from "@/live/store";
 import { Shell } from "./shell";
@@ -34,16 +35,20 @@ export function SignedIn() {
     const next = location.pathname + location.search;
     return <Navigate to={next === "/" ? "/login" : `/login?next=${encodeURIComponent(next)}`} replace />;
   }
-  return <Live username={session.data.user.username} />;
+  return (
+    <WhoContext value={session.data.user}>
+      <Live />
+    </WhoContext>
+  );
 }
 
-function Live({ username }: { readonly username: string }) {
+function Live() {
   const [store] = useState(() => new LiveStore());
   useEffect(() => follow(store, socketUrl()), [store]);
   return (
     <LiveContext value={store}>
       <AskAgainWhenSignedOut />
-      <Shell username={username} />
+      <Shell />
     </LiveContext>
   );
 }

@@ -1,9 +1,10 @@
-import { Anchor, Collapse, Group, Progress, Text, Timeline, UnstyledButton } from "@mantine/core";
+import { Anchor, Collapse, Group, Progress, Text, UnstyledButton } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconChevronRight } from "@tabler/icons-react";
 import { Link } from "react-router";
 import { OperationKind, OperationState, type OperationView } from "@/generated/contracts";
-import { clock, elapsed } from "@/lib/format";
+import { elapsed } from "@/lib/format";
+import { OperationSteps } from "./operation-steps";
 import { OperationStatus } from "./status";
 import classes from "./operation.module.css";
 
@@ -19,28 +20,6 @@ export function Change({ operation }: { readonly operation: OperationView }) {
   );
 }
 
-/** What happened on the way, with times. */
-export function OperationSteps({ operation }: { readonly operation: OperationView }) {
-  if (operation.steps.length === 0) {
-    return (
-      <Text size="sm" c="dimmed">
-        No steps yet.
-      </Text>
-    );
-  }
-  return (
-    <Timeline bulletSize={10} lineWidth={2} active={operation.steps.length} color="gray" aria-label="Steps">
-      {operation.steps.map((step, at) => (
-        <Timeline.Item key={at} title={<Text size="sm">{step.text}</Text>}>
-          <Text size="xs" c="dimmed" className="figures">
-            {clock(step.at)}
-          </Text>
-        </Timeline.Item>
-      ))}
-    </Timeline>
-  );
-}
-
 interface OperationProgressProps {
   readonly operation: OperationView;
   readonly nowMs: number;
@@ -50,7 +29,7 @@ interface OperationProgressProps {
 export function OperationProgress({ operation, nowMs }: OperationProgressProps) {
   const [open, { toggle }] = useDisclosure(false);
   const running = operation.state === OperationState.RUNNING;
-  const newest = operation.steps.at(-1)?.text ?? "Waiting for the first step";
+  const newest = operation.steps.at(-1)?.text ?? waiting(operation);
   return (
     <div className={classes.progress} data-testid="operation" data-state={operation.state} role="status">
       <Group justify="space-between" gap="xs" wrap="nowrap" align="flex-start">
@@ -94,11 +73,16 @@ export function OperationProgress({ operation, nowMs }: OperationProgressProps) 
       </Group>
       <Collapse expanded={open}>
         <div className={classes.steps}>
-          <OperationSteps operation={operation} />
+          <OperationSteps steps={operation.steps} />
         </div>
       </Collapse>
     </div>
   );
+}
+
+function waiting({ state, queued_behind: behind }: OperationView): string {
+  if (state !== OperationState.QUEUED) return "Waiting for the first step";
+  return `Waits for ${behind.length === 1 ? "another operation" : "other operations"} to end`;
 }
 
 /** Seconds from start to end, or to `nowMs` while it is open; from its request while it has not started. */

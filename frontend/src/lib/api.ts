@@ -74,7 +74,7 @@ const writes = new Writes(isDoubtful);
 export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
   const isChange = method !== "GET" && !path.includes("dry_run=true");
   if (!isChange) return answerOf<T>(await send(method, path, body));
-  const what = `${method} ${path} ${JSON.stringify(body) ?? ""}`;
+  const what = JSON.stringify([method, path, body]);
   return writes.run(what, async (key) => answerOf<T>(await send(method, path, body, { key })));
 }
 

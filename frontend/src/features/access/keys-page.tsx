@@ -4,26 +4,39 @@ import { useState } from "react";
 import { useSearchParams } from "react-router";
 import { Page } from "@/components/page";
 import { Empty, Failure, Loading } from "@/components/states";
-import { Status } from "@/components/status";
-import { ago, dateTime } from "@/lib/format";
+import { ago } from "@/lib/format";
+import { useMay } from "@/lib/who";
 import { useServerNow } from "@/live/hooks";
 import { useKeys, type ServingKey } from "./api/list-keys";
-import { NewKeyDialog } from "./new-key-dialog";
-import { RevokeDialog } from "./revoke-dialog";
+import { RevokeDialog, RotateDialog } from "./credential-dialogs";
+import { CredentialMenu } from "./credential-menu";
+import { CredentialStatus, expiry } from "./credential-state";
+import { KeyDialog } from "./key-dialog";
+import { isGood, stateOf } from "./lifetimes";
+
+interface Doing {
+  readonly what: "change" | "rotate" | "revoke";
+  readonly key: ServingKey;
+}
 
 /** `?add` in the address opens the dialog. */
 export function KeysPage() {
   const keys = useKeys();
+  const mayChange = useMay();
   const [params, setParams] = useSearchParams();
-  const [revoking, setRevoking] = useState<ServingKey | null>(null);
+  const [doing, setDoing] = useState<Doing | null>(null);
+  const subject = (what: Doing["what"]): ServingKey | null => (doing?.what === what ? doing.key : null);
+  const close = (): void => setDoing(null);
   return (
     <Page
       title="Keys"
       description="Serving keys let programs call the models. A key is shown once, when it is made."
       actions={
-        <Button leftSection={<IconPlus size={16} />} onClick={() => setParams({ add: "" })}>
-          Create a key
-        </Button>
+        mayChange && (
+          <Button leftSection={<IconPlus size={16} />} onClick={() => setParams({ add: "" })}>
+            Create a key
+          </Button>
+        )
       }
     >
       {keys.isPending && <Loading rows={1} height={160} />}
@@ -35,19 +48,24 @@ export function KeysPage() {
           Every call to the serving API carries a key. Make one per program, so that each can be revoked alone.
         </Empty>
       )}
-      {keys.data !== undefined && keys.data.length > 0 && <KeyTable keys={keys.data} onRevoke={setRevoking} />}
-      <NewKeyDialog opened={params.has("add")} onClose={() => setParams({})} />
-      <RevokeDialog servingKey={revoking} onClose={() => setRevoking(null)} />
+      {keys.data !== undefined && keys.data.length > 0 && (
+        <KeyTable keys={keys.data} mayChange={mayChange} onDo={setDoing} />
+      )}
+      <KeyDialog subject={mayChange && params.has("add") ? "new" : null} onClose={() => setParams({})} />
+      <KeyDialog subject={subject("change")} onClose={close} />
+      <RotateDialog kind="keys" credential={subject("rotate")} onClose={close} />
+      <RevokeDialog kind="keys" credential={subject("revoke")} onClose={close} />
     </Page>
   );
 }
 
 interface KeyTableProps {
   readonly keys: readonly ServingKey[];
-  readonly onRevoke: (key: ServingKey) => void;
+  readonly mayChange: boolean;
+  readonly onDo: (doing: Doing) => void;
 }
 
-function KeyTable({ keys, onRevoke }: KeyTableProps) {
+function KeyTable({ keys, mayChange, onDo }: KeyTableProps) {
   const now = useServerNow(10_000);
   return (
     <Paper>
@@ -55,65 +73,67 @@ function KeyTable({ keys, onRevoke }: KeyTableProps) {
         <Table.Thead>
           <Table.Tr>
             <Table.Th>Name</Table.Th>
-            <Table.Th visibleFrom="xs">Key</Table.Th>
             <Table.Th>State</Table.Th>
-            <Table.Th visibleFrom="sm">Created</Table.Th>
+            <Table.Th visibleFrom="md">May call</Table.Th>
+            <Table.Th visibleFrom="md">Limits</Table.Th>
+            <Table.Th visibleFrom="xs">Last used</Table.Th>
             <Table.Th visibleFrom="sm">Expires</Table.Th>
-            <Table.Th aria-label="Actions" />
+            <Table.Th aria-label="Actions" w={60} />
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody>
-          {keys.map((key) => {
-            const state = stateOf(key, now);
-            return (
-              <Table.Tr key={key.id} data-testid="key-row">
-                <Table.Td>
-                  <Text size="sm" fw={550}>
-                    {key.name}
-                  </Text>
-                  <Text size="xs" c="dimmed" hiddenFrom="sm">
-                    <span className="mono">{key.prefix}…</span> · expires: {expiry(key)}
-                  </Text>
-                </Table.Td>
-                <Table.Td className="mono" visibleFrom="xs">
-                  {key.prefix}…
-                </Table.Td>
-                <Table.Td>
-                  <Status tone={state === "Active" ? "good" : "busy"}>{state}</Status>
-                </Table.Td>
-                <Table.Td className="figures" visibleFrom="sm">
-                  {ago(key.created_at, now)}
-                </Table.Td>
-                <Table.Td className="figures" visibleFrom="sm">
-                  {expiry(key)}
-                </Table.Td>
-                <Table.Td ta="right">
-                  {state === "Active" && (
-                    <Button
-                      variant="subtle"
-                      color="red"
-                      size="compact-sm"
-                      onClick={() => onRevoke(key)}
-                      aria-label={`Revoke ${key.name}`}
-                    >
-                      Revoke
-                    </Button>
-                  )}
-                </Table.Td>
-              </Table.Tr>
-            );
-          })}
+          {keys.map((key) => (
+            <Table.Tr key={key.id} data-testid="key-row">
+              <Table.Td>
+                <Text size="sm" fw={550}>
+                  {key.name}
+                </Text>
+                <Text size="xs" c="dimmed">
+                  <span className="mono">{key.prefix}…</span> by {key.created_by}
+                </Text>
+                <Text size="xs" c="dimmed" hiddenFrom="md">
+                  {scopeOf(key)} · {limitsOf(key)}
+                </Text>
+              </Table.Td>
+              <Table.Td>
+                <CredentialStatus credential={key} nowMs={now} />
+              </Table.Td>
+              <Table.Td visibleFrom="md">{scopeOf(key)}</Table.Td>
+              <Table.Td visibleFrom="md" className="figures">
+                {limitsOf(key)}
+              </Table.Td>
+              <Table.Td className="figures" visibleFrom="xs">
+                {ago(key.last_used_at, now)}
+              </Table.Td>
+              <Table.Td className="figures" visibleFrom="sm">
+                {expiry(key.expires_at)}
+              </Table.Td>
+              <Table.Td ta="right">
+                {mayChange && isGood(stateOf(key, now)) && (
+                  <CredentialMenu
+                    name={key.name}
+                    onChange={() => onDo({ what: "change", key })}
+                    onRotate={() => onDo({ what: "rotate", key })}
+                    onRevoke={() => onDo({ what: "revoke", key })}
+                  />
+                )}
+              </Table.Td>
+            </Table.Tr>
+          ))}
         </Table.Tbody>
       </Table>
     </Paper>
   );
 }
 
-function expiry(key: ServingKey): string {
-  return key.expires_at === null ? "never" : dateTime(key.expires_at);
+function scopeOf({ models }: ServingKey): string {
+  return models.length === 0 ? "every model" : models.join(", ");
 }
 
-function stateOf(key: ServingKey, now: number): "Active" | "Revoked" | "Expired" {
-  if (key.revoked_at !== null) return "Revoked";
-  return key.expires_at !== null && Date.parse(key.expires_at) <= now ? "Expired" : "Active";
+function limitsOf({ requests_per_minute: perMinute, max_concurrent: atOnce }: ServingKey): string {
+  const parts = [
+    perMinute === null ? null : `${perMinute} a minute`,
+    atOnce === null ? null : `${atOnce} at the same time`,
+  ].filter((part) => part !== null);
+  return parts.length === 0 ? "no limits" : parts.join(", ");
 }

@@ -1,12 +1,24 @@
-import { Alert, Button, Center, Paper, PasswordInput, Stack, Text, TextInput, VisuallyHidden } from "@mantine/core";
+import {
+  Alert,
+  Button,
+  Center,
+  Divider,
+  Paper,
+  PasswordInput,
+  Stack,
+  Text,
+  TextInput,
+  VisuallyHidden,
+} from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { IconAlertCircle } from "@tabler/icons-react";
 import { useEffect } from "react";
 import { Navigate, useSearchParams } from "react-router";
 import { Brand } from "@/components/brand";
-import { messageOf } from "@/lib/api";
+import { messageOf, withQuery } from "@/lib/api";
 import { useSession } from "./api/session";
 import { useSignIn } from "./api/sign-in";
+import { loginProblem } from "./login-problem";
 
 export function LoginPage() {
   const session = useSession();
@@ -24,6 +36,8 @@ export function LoginPage() {
   }, []);
 
   if (session.data?.user) return <Navigate to={ownPath(params.get("next"))} replace />;
+  const oidc = session.data?.oidc ?? null;
+  const problem = loginProblem(params.get("problem"), oidc?.name ?? null);
   return (
     <Center mih="100dvh" p="md">
       <Paper w="100%" maw={380} p="xl" component="main">
@@ -35,6 +49,25 @@ export function LoginPage() {
               Prefill and decode, operated as one service.
             </Text>
           </Stack>
+          {problem !== null && !signIn.isError && (
+            <Alert color="red" icon={<IconAlertCircle />} role="alert">
+              {problem}
+            </Alert>
+          )}
+          {oidc !== null && (
+            <>
+              <Button
+                component="a"
+                href={withQuery(oidc.url, { next: params.get("next") })}
+                size="md"
+                variant="default"
+                data-testid="login-oidc"
+              >
+                Sign in with {oidc.name}
+              </Button>
+              <Divider label="or with a local account" />
+            </>
+          )}
           <form onSubmit={form.onSubmit((credentials) => signIn.mutate(credentials))} noValidate>
             <Stack gap="md">
               <TextInput

@@ -65,7 +65,7 @@ function Holder({ device, holder }: DeviceTileProps) {
   return (
     <>
       <RoleMark role={holder.worker.role} />
-      <Anchor component={Link} to={`/pools?log=${holder.worker.id}`} size="sm" c="inherit" truncate>
+      <Anchor component={Link} to={`/pools?worker=${holder.worker.id}`} size="sm" c="inherit" truncate>
         {holder.pool.deployment} / {holder.worker.name}
       </Anchor>
     </>

@@ -1,86 +1,150 @@
 import { ActionIcon, Button, Group, Menu, SimpleGrid, Stack, Text, Title } from "@mantine/core";
-import { IconDots, IconMessage, IconTrash } from "@tabler/icons-react";
+import { IconArrowsLeftRight, IconDots, IconHistory, IconMessage, IconRocket, IconTrash } from "@tabler/icons-react";
 import { useState } from "react";
 import { Link } from "react-router";
-import { OperationState, Role, type DeploymentView, type OperationView } from "@/generated/contracts";
+import { Role, UserRole, type DeploymentView, type OperationView } from "@/generated/contracts";
 import { OperationProgress } from "@/components/operation";
 import { Status } from "@/components/status";
+import { useMay } from "@/lib/who";
 import { useOperations, useServerNow } from "@/live/hooks";
 import { DeleteDialog } from "./delete-dialog";
 import { PoolCard } from "./pool-card";
+import { pairOf } from "./rebalance-draft";
+import { RebalanceDialog } from "./rebalance-dialog";
+import { RevisionsDrawer } from "./revisions-drawer";
+import { RollOutDialog } from "./roll-out-dialog";
+import { RolloutPanel } from "./rollout-panel";
 import type { Slots } from "./slots";
 
 interface DeploymentSectionProps {
   readonly deployment: DeploymentView;
   readonly slots: readonly Slots[];
-  readonly onShowLog: (workerId: string) => void;
+  readonly onOpenWorker: (workerId: string) => void;
 }
 
 const ROLE_ORDER: readonly Role[] = [Role.PREFILL, Role.DECODE, Role.UNIFIED];
 
-export function DeploymentSection({ deployment, slots, onShowLog }: DeploymentSectionProps) {
-  const [deleting, setDeleting] = useState(false);
+type Open = "rebalance" | "roll-out" | "revisions" | "delete";
+
+export function DeploymentSection({ deployment, slots, onOpenWorker }: DeploymentSectionProps) {
+  const [open, setOpen] = useState<Open | null>(null);
+  const mayChange = useMay(UserRole.OPERATOR, deployment.name);
   const pools = [...deployment.pools].sort((a, b) => ROLE_ORDER.indexOf(a.role) - ROLE_ORDER.indexOf(b.role));
+  const pair = pairOf(deployment);
+  const close = (): void => setOpen(null);
   return (
     <Stack component="section" gap="sm" aria-label={`Deployment ${deployment.name}`} id={deployment.name}>
-      <Group justify="space-between" gap="sm" wrap="nowrap">
-        <div>
-          <Group gap="sm">
-            <Title order={2}>{deployment.name}</Title>
-            <DeploymentStatus deployment={deployment} />
-          </Group>
-          <Text size="sm" c="dimmed">
-            {deployment.model === deployment.name ? "" : `Model ${deployment.model}. `}
-            {deployment.local_prefill_tokens > 0
-              ? `Prompts of up to ${deployment.local_prefill_tokens} tokens are read by decode itself.`
-              : "Every prompt is read by the prefill pool."}
-          </Text>
-        </div>
-        <Group gap="xs" wrap="nowrap">
+      <Head deployment={deployment} mayChange={mayChange} onOpen={setOpen} />
+      {deployment.rollout !== null && (
+        <RolloutPanel deployment={deployment} rollout={deployment.rollout} mayChange={mayChange} />
+      )}
+      <CurrentOperations deployment={deployment} />
+      <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
+        {pools.map((pool) => (
+          <PoolCard
+            key={pool.id}
+            pool={pool}
+            slots={slots}
+            deployment={deployment}
+            mayChange={mayChange}
+            onOpenWorker={onOpenWorker}
+          />
+        ))}
+      </SimpleGrid>
+      {pair !== null && (
+        <RebalanceDialog opened={open === "rebalance"} deployment={deployment} pools={pair} onClose={close} />
+      )}
+      <RollOutDialog opened={open === "roll-out"} deployment={deployment} onClose={close} />
+      <RevisionsDrawer opened={open === "revisions"} deployment={deployment} mayChange={mayChange} onClose={close} />
+      <DeleteDialog opened={open === "delete"} deployment={deployment} onClose={close} />
+    </Stack>
+  );
+}
+
+interface HeadProps {
+  readonly deployment: DeploymentView;
+  readonly mayChange: boolean;
+  readonly onOpen: (open: Open) => void;
+}
+
+function Head({ deployment, mayChange, onOpen }: HeadProps) {
+  const isChangeable = mayChange && !deployment.deleting;
+  const playground = `/playground?model=${encodeURIComponent(deployment.name)}`;
+  return (
+    <Group justify="space-between" gap="sm" wrap="nowrap" align="flex-start">
+      <div>
+        <Group gap="sm">
+          <Title order={2}>{deployment.name}</Title>
+          <DeploymentStatus deployment={deployment} />
+        </Group>
+        <Text size="sm" c="dimmed">
+          {deployment.model === deployment.name ? "" : `Model ${deployment.model}. `}
+          {deployment.local_prefill_tokens > 0
+            ? `Prompts of up to ${deployment.local_prefill_tokens} tokens are read by decode itself.`
+            : "Every prompt is read by the prefill pool."}
+        </Text>
+      </div>
+      <Group gap="xs" wrap="nowrap">
+        {isChangeable && pairOf(deployment) !== null && (
           <Button
-            component={Link}
-            to={`/playground?model=${encodeURIComponent(deployment.name)}`}
             variant="default"
-            leftSection={<IconMessage size={16} />}
-            visibleFrom="xs"
+            leftSection={<IconArrowsLeftRight size={16} />}
+            onClick={() => onOpen("rebalance")}
+            visibleFrom="sm"
           >
-            Try it
+            Rebalance
           </Button>
-          <Menu position="bottom-end">
-            <Menu.Target>
-              <ActionIcon size="lg" variant="default" aria-label={`More about ${deployment.name}`}>
-                <IconDots size={16} />
-              </ActionIcon>
-            </Menu.Target>
-            <Menu.Dropdown>
+        )}
+        <Button
+          component={Link}
+          to={playground}
+          variant="default"
+          leftSection={<IconMessage size={16} />}
+          visibleFrom="sm"
+        >
+          Try it
+        </Button>
+        <Menu position="bottom-end" width={230}>
+          <Menu.Target>
+            <ActionIcon size="lg" variant="default" aria-label={`More about ${deployment.name}`}>
+              <IconDots size={16} />
+            </ActionIcon>
+          </Menu.Target>
+          <Menu.Dropdown>
+            <Menu.Item component={Link} to={playground} leftSection={<IconMessage size={16} />} hiddenFrom="sm">
+              Try it
+            </Menu.Item>
+            {isChangeable && pairOf(deployment) !== null && (
               <Menu.Item
-                component={Link}
-                to={`/playground?model=${encodeURIComponent(deployment.name)}`}
-                leftSection={<IconMessage size={16} />}
-                hiddenFrom="xs"
+                leftSection={<IconArrowsLeftRight size={16} />}
+                onClick={() => onOpen("rebalance")}
+                hiddenFrom="sm"
               >
-                Try it
+                Rebalance
               </Menu.Item>
+            )}
+            {isChangeable && (
+              <Menu.Item leftSection={<IconRocket size={16} />} onClick={() => onOpen("roll-out")}>
+                Roll out a revision
+              </Menu.Item>
+            )}
+            <Menu.Item leftSection={<IconHistory size={16} />} onClick={() => onOpen("revisions")}>
+              Revisions
+            </Menu.Item>
+            {mayChange && (
               <Menu.Item
                 color="red"
                 leftSection={<IconTrash size={16} />}
                 disabled={deployment.deleting}
-                onClick={() => setDeleting(true)}
+                onClick={() => onOpen("delete")}
               >
                 Delete this deployment
               </Menu.Item>
-            </Menu.Dropdown>
-          </Menu>
-        </Group>
+            )}
+          </Menu.Dropdown>
+        </Menu>
       </Group>
-      <CurrentOperations deployment={deployment} />
-      <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
-        {pools.map((pool) => (
-          <PoolCard key={pool.id} pool={pool} slots={slots} deleting={deployment.deleting} onShowLog={onShowLog} />
-        ))}
-      </SimpleGrid>
-      <DeleteDialog opened={deleting} deployment={deployment} onClose={() => setDeleting(false)} />
-    </Stack>
+    </Group>
   );
 }
 
@@ -107,10 +171,16 @@ function CurrentOperations({ deployment }: { readonly deployment: DeploymentView
 }
 
 function concerns(operation: OperationView, deployment: DeploymentView): boolean {
-  return operation.target === deployment.name || operation.target.startsWith(`${deployment.name}/`);
+  const ids = new Set([
+    ...deployment.pools.map((pool) => pool.id),
+    ...deployment.pools.flatMap((pool) => pool.workers.map((worker) => worker.id)),
+  ]);
+  return operation.targets.some(({ kind, id, name }) =>
+    kind === "deployment" ? name === deployment.name : ids.has(id),
+  );
 }
 
 function isCurrent(operation: OperationView, now: number): boolean {
-  if (operation.state === OperationState.RUNNING || operation.finished_at === null) return true;
+  if (operation.finished_at === null) return true;
   return (now - Date.parse(operation.finished_at)) / 1000 < SHOWN_AFTER_END_S;
 }

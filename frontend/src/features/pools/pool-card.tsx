@@ -1,6 +1,6 @@
 import { Alert, Group, Paper, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
-import type { PoolView } from "@/generated/contracts";
+import type { DeploymentView, PoolView } from "@/generated/contracts";
 import { RoleMark } from "@/components/role-mark";
 import { ROLE_MEANING, ROLE_STAGE, stageColor } from "@/lib/stages";
 import { PoolLatency } from "./pool-latency";
@@ -12,12 +12,14 @@ import { WorkerRow } from "./worker-row";
 interface PoolCardProps {
   readonly pool: PoolView;
   readonly slots: readonly Slots[];
-  readonly deleting: boolean;
-  readonly onShowLog: (workerId: string) => void;
+  readonly deployment: DeploymentView;
+  /** Whether what runs may be changed. */
+  readonly mayChange: boolean;
+  readonly onOpenWorker: (workerId: string) => void;
 }
 
 /** One pool: how many are ready of how many, the control to change that, and its workers. */
-export function PoolCard({ pool, slots, deleting, onShowLog }: PoolCardProps) {
+export function PoolCard({ pool, slots, deployment, mayChange, onOpenWorker }: PoolCardProps) {
   const short = pool.ready < pool.replicas;
   return (
     <Paper
@@ -32,7 +34,7 @@ export function PoolCard({ pool, slots, deleting, onShowLog }: PoolCardProps) {
         <div>
           <RoleMark role={pool.role} />
           <Text size="xs" c="dimmed">
-            {ROLE_MEANING[pool.role]}
+            {[ROLE_MEANING[pool.role], ...placement(pool)].join(" · ")}
           </Text>
         </div>
         <Group gap={6} align="baseline" data-testid={`ready-${pool.role}`}>
@@ -45,7 +47,7 @@ export function PoolCard({ pool, slots, deleting, onShowLog }: PoolCardProps) {
         </Group>
       </div>
       <Stack gap="sm">
-        <ResizeControl pool={pool} slots={slots} disabled={deleting} />
+        {mayChange && <ResizeControl pool={pool} slots={slots} disabled={deployment.deleting} />}
         <PoolLatency pool={pool} />
         {pool.refusals.length > 0 && (
           <Alert color="yellow" icon={<IconAlertTriangle />} title="Not all workers could be placed">
@@ -65,11 +67,26 @@ export function PoolCard({ pool, slots, deleting, onShowLog }: PoolCardProps) {
         ) : (
           <ul className={classes.workers} aria-label={`${pool.role} workers`}>
             {pool.workers.map((worker) => (
-              <WorkerRow key={worker.id} worker={worker} onShowLog={onShowLog} />
+              <WorkerRow
+                key={worker.id}
+                worker={worker}
+                deployment={deployment}
+                mayChange={mayChange}
+                onOpen={onOpenWorker}
+              />
             ))}
           </ul>
         )}
       </Stack>
     </Paper>
   );
+}
+
+/** Where its workers may be, where that is not anywhere. */
+function placement(pool: PoolView): readonly string[] {
+  return [
+    ...(pool.tensor_parallel > 1 ? [`${pool.tensor_parallel} devices each`] : []),
+    ...(pool.labels.length > 0 ? [`only on ${pool.labels.join(", ")}`] : []),
+    ...(pool.strategy === "pack" ? ["packed onto few nodes"] : []),
+  ];
 }

@@ -4,14 +4,17 @@ import { useMemo } from "react";
 import { useSearchParams } from "react-router";
 import { Page } from "@/components/page";
 import { Empty, Loading } from "@/components/states";
+import { useMay } from "@/lib/who";
 import { useDeployments, useLoaded, useNodes } from "@/live/hooks";
 import { DeployDialog } from "./deploy-dialog";
 import { DeploymentSection } from "./deployment-section";
-import { LogDrawer } from "./log-drawer";
 import { slotsOf } from "./slots";
 import { SlotsNote } from "./slots-note";
+import { useShown } from "./use-shown";
+import { WorkerDrawer } from "./worker-drawer";
 
-/** What is open lies in the address: `?deploy` the dialog, `?log=<worker id>` a log. */
+/** What is open lies in the address: `?deploy` the dialog, `?worker=<id>` one of them; `?deployment=<name>` and
+ * `?pool=<id>` come into sight. */
 export function PoolsPage() {
   const loaded = useLoaded();
   const deployments = useDeployments();
@@ -20,15 +23,19 @@ export function PoolsPage() {
   const [params, setParams] = useSearchParams();
   const open = (key: string, value: string): void => setParams({ [key]: value });
   const close = (): void => setParams({});
+  const mayDeploy = useMay();
+  useShown(deployments, params);
 
   return (
     <Page
       title="Pools"
       description={loaded && deployments.length > 0 ? <SlotsNote slots={slots} /> : undefined}
       actions={
-        <Button leftSection={<IconPlus size={16} />} onClick={() => open("deploy", "")}>
-          Deploy a model
-        </Button>
+        mayDeploy && (
+          <Button leftSection={<IconPlus size={16} />} onClick={() => open("deploy", "")}>
+            Deploy a model
+          </Button>
+        )
       }
     >
       {!loaded && <Loading rows={2} height={260} />}
@@ -44,12 +51,12 @@ export function PoolsPage() {
             key={deployment.name}
             deployment={deployment}
             slots={slots}
-            onShowLog={(workerId) => open("log", workerId)}
+            onOpenWorker={(workerId) => open("worker", workerId)}
           />
         ))}
       </Stack>
-      <DeployDialog opened={params.has("deploy")} slots={slots} onClose={close} />
-      <LogDrawer workerId={params.get("log")} onClose={close} />
+      <DeployDialog opened={mayDeploy && params.has("deploy")} slots={slots} onClose={close} />
+      <WorkerDrawer workerId={params.get("worker")} onClose={close} />
     </Page>
   );
 }

@@ -3,20 +3,32 @@ import userEvent from "@testing-library/user-event";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { PoolView } from "@/generated/contracts";
 import { renderConsole } from "@/testing/render";
-import { operationView, poolView } from "@/testing/views";
+import { operationView, poolView, previewView } from "@/testing/views";
 import { ResizeControl } from "./resize-control";
 
 const show = (pool: PoolView) => renderConsole(<ResizeControl pool={pool} slots={[]} disabled={false} />);
 
-function answerWith(status: number, body: unknown): ReturnType<typeof vi.fn<typeof fetch>> {
-  const fetcher = vi.fn<typeof fetch>(() => Promise.resolve(new Response(JSON.stringify(body), { status })));
+type Fetcher = ReturnType<typeof vi.fn<typeof fetch>>;
+
+/** Trial runs go well; what is meant is answered with `status` and `body`. */
+function answerWith(status: number, body: unknown): Fetcher {
+  const fetcher = vi.fn<typeof fetch>((url) =>
+    Promise.resolve(
+      isTrial(url)
+        ? new Response(JSON.stringify({ pool: poolView(), operation: operationView({ preview: PREVIEW }) }))
+        : new Response(JSON.stringify(body), { status }),
+    ),
+  );
   vi.stubGlobal("fetch", fetcher);
   return fetcher;
 }
 
+const PREVIEW = previewView({ start: ["decode-2 on desk cpu-2"] });
+const isTrial = (url: unknown): boolean => String(url).includes("dry_run=true");
+const meant = (fetcher: Fetcher) => fetcher.mock.calls.filter(([url]) => !isTrial(url));
+
 const button = (name: string | RegExp): HTMLButtonElement => screen.getByRole("button", { name });
-const bodyOf = (fetcher: ReturnType<typeof vi.fn<typeof fetch>>): unknown =>
-  JSON.parse(fetcher.mock.calls.at(-1)?.[1]?.body as string);
+const bodyOf = (fetcher: Fetcher): unknown => JSON.parse(meant(fetcher).at(-1)?.[1]?.body as string);
 
 afterEach(() => vi.unstubAllGlobals());
 
@@ -43,11 +55,12 @@ describe("resizing a pool", () => {
     await userEvent.click(button("Resize decode"));
     expect(screen.getByTestId("resize-before").textContent).toBe("1");
     expect(screen.getByTestId("resize-after").textContent).toBe("2");
-    expect(fetcher).not.toHaveBeenCalled();
+    expect((await screen.findByTestId("preview-start")).textContent).toContain("decode-2 on desk cpu-2");
+    expect(meant(fetcher)).toEqual([]);
     await userEvent.type(screen.getByLabelText("Reason"), "more traffic");
     await userEvent.click(button("Resize to 2"));
     await waitFor(() => expect(screen.queryByTestId("resize-before")).toBeNull());
-    expect(fetcher.mock.calls[0]?.[0]).toBe("/api/v1/pools/pool-decode");
+    expect(meant(fetcher)[0]?.[0]).toBe("/api/v1/pools/pool-decode");
     expect(bodyOf(fetcher)).toEqual({ generation: 3, replicas: 2, reason: "more traffic" });
   });
 
@@ -67,7 +80,7 @@ describe("resizing a pool", () => {
     await userEvent.click(button("Review 3 → 2"));
     expect(screen.getByTestId("resize-before").textContent).toBe("3");
     await userEvent.click(button("Resize to 2"));
-    await waitFor(() => expect(fetcher).toHaveBeenCalledTimes(2));
+    await waitFor(() => expect(meant(fetcher)).toHaveLength(2));
     expect(bodyOf(fetcher)).toMatchObject({ generation: 4, replicas: 2 });
   });
 
@@ -83,5 +96,22 @@ describe("resizing a pool", () => {
     await userEvent.click(button("Resize decode"));
     await userEvent.click(button("Resize to 2"));
     expect((await screen.findByRole("alert")).textContent).toContain("9 replicas need more slots");
+  });
+
+  it("offers to wait behind an operation that is in the way", async () => {
+    const fetcher = answerWith(409, {
+      code: "operation_conflict",
+      detail: '"Rebalance small" runs on small/decode.',
+      current: { operation: "o7" },
+    });
+    show(poolView());
+    await userEvent.click(button("One decode replica more"));
+    await userEvent.click(button("Resize decode"));
+    await userEvent.click(button("Resize to 2"));
+    expect((await screen.findByTestId("conflict")).textContent).toContain("Rebalance small");
+    expect(button("Resize to 2").disabled).toBe(true);
+    await userEvent.click(button("Queue it"));
+    await waitFor(() => expect(meant(fetcher)).toHaveLength(2));
+    expect(meant(fetcher)[1]?.[0]).toBe("/api/v1/pools/pool-decode?on_conflict=queue");
   });
 });

@@ -1,10 +1,14 @@
-import { Alert, Button, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Button, Group, Modal, Skeleton, Stack, Text } from "@mantine/core";
 import { IconArrowNarrowRight, IconUsers } from "@tabler/icons-react";
 import { useState } from "react";
 import type { PoolView } from "@/generated/contracts";
-import { Failure } from "@/components/states";
+import { OperationPreviewView } from "@/components/operation-preview";
+import { ReasonInput } from "@/components/reason-input";
 import { RoleMark } from "@/components/role-mark";
-import { useResizePool } from "./api/resize-pool";
+import { Failure } from "@/components/states";
+import { inTheWay, type Ask } from "@/operate/ask";
+import { Conflict } from "@/operate/conflict";
+import { useOperate, usePreview } from "@/operate/use-operate";
 import classes from "./pools.module.css";
 import { consequence, movedTo, rebase, type ResizeDraft } from "./resize-draft";
 import { freeSlots, type Slots } from "./slots";
@@ -23,24 +27,26 @@ interface ResizeDialogProps {
 /** Before and after, what it takes, and why; refuses to go on unseen when someone else changed the pool meanwhile. */
 export function ResizeDialog({ opened, pool, draft, slots, onRebase, onClose, onDone }: ResizeDialogProps) {
   const [reason, setReason] = useState("");
-  const resize = useResizePool();
-  const moved = movedTo(draft, pool, resize.error);
   const { seen, wanted } = draft;
+  const ask: Ask = {
+    method: "PATCH",
+    path: `/pools/${encodeURIComponent(pool.id)}`,
+    body: { generation: seen.generation, replicas: wanted },
+  };
   const nothingLeft = wanted === seen.replicas;
-
-  const apply = (): void =>
-    resize.mutate(
-      { poolId: pool.id, generation: seen.generation, replicas: wanted, reason },
-      {
-        onSuccess: onDone,
-      },
-    );
+  const resize = useOperate();
+  const preview = usePreview(opened && !nothingLeft ? ask : null);
+  const error = resize.error ?? preview.error;
+  const moved = movedTo(draft, pool, error);
+  const conflict = inTheWay(error);
+  const apply = (queue: boolean): void => resize.mutate({ ask, reason, queue }, { onSuccess: onDone });
 
   return (
     <Modal
       opened={opened}
       onClose={onClose}
       title={`Resize ${pool.role} of ${pool.deployment}`}
+      size="lg"
       data-testid="resize-dialog"
     >
       <Stack gap="md">
@@ -82,23 +88,23 @@ export function ResizeDialog({ opened, pool, draft, slots, onRebase, onClose, on
           </Alert>
         )}
         <SlotsNote slots={slots} />
-        <TextInput
-          label="Reason"
-          description="Optional; kept with the operation"
-          placeholder="Long prompts since the morning"
-          maxLength={200}
-          value={reason}
-          onChange={(event) => setReason(event.currentTarget.value)}
-        />
-        {resize.isError && moved === null && <Failure error={resize.error} title="The pool was not resized" />}
+        {moved === null && preview.isFetching && <Skeleton height={120} aria-label="Working out what would happen" />}
+        {moved === null && !preview.isFetching && preview.data?.preview && (
+          <OperationPreviewView preview={preview.data.preview} />
+        )}
+        <ReasonInput value={reason} onChange={setReason} placeholder="Long prompts since the morning" />
+        {conflict !== null && <Conflict conflict={conflict} isPending={resize.isPending} onQueue={() => apply(true)} />}
+        {error !== null && moved === null && conflict === null && (
+          <Failure error={error} title="The pool was not resized" />
+        )}
         <Group justify="flex-end" gap="xs">
           <Button variant="default" onClick={onClose}>
             Cancel
           </Button>
           <Button
-            onClick={apply}
+            onClick={() => apply(false)}
             loading={resize.isPending}
-            disabled={moved !== null || nothingLeft}
+            disabled={moved !== null || nothingLeft || conflict !== null || preview.isError}
             data-testid="resize-confirm"
           >
             Resize to {wanted}

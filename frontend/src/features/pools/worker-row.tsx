@@ -1,23 +1,26 @@
 import { ActionIcon, Group, Menu, Text, Tooltip } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
-import { IconDots, IconFileText, IconRefresh } from "@tabler/icons-react";
-import { WorkerPhase, type WorkerView } from "@/generated/contracts";
+import { IconDots, IconFileText, IconRefresh, IconSwitchHorizontal } from "@tabler/icons-react";
+import { useState } from "react";
+import { WorkerPhase, type DeploymentView, type WorkerView } from "@/generated/contracts";
 import { Meter } from "@/components/meter";
 import { WorkerStatus } from "@/components/status";
-import { messageOf } from "@/lib/api";
 import { ago, count, elapsed, percent, plural, UNKNOWN } from "@/lib/format";
-import { ROLE_STAGE, stageColor } from "@/lib/stages";
+import { ROLE_LABEL, ROLE_STAGE, stageColor } from "@/lib/stages";
 import { useServerNow } from "@/live/hooks";
-import { useRestartWorker } from "./api/restart-worker";
 import classes from "./pools.module.css";
 import { useCountdown } from "./use-countdown";
+import { OTHER_ROLE, WorkerActionDialog, type WorkerAction } from "./worker-actions";
 
 interface WorkerRowProps {
   readonly worker: WorkerView;
-  readonly onShowLog: (workerId: string) => void;
+  readonly deployment: DeploymentView;
+  /** Whether what runs may be changed. */
+  readonly mayChange: boolean;
+  readonly onOpen: (workerId: string) => void;
 }
 
-export function WorkerRow({ worker, onShowLog }: WorkerRowProps) {
+export function WorkerRow(props: WorkerRowProps) {
+  const { worker, deployment } = props;
   const share = kvShare(worker);
   return (
     <li className={classes.worker} data-testid="worker-row" data-worker={worker.name} data-phase={worker.phase}>
@@ -28,6 +31,7 @@ export function WorkerRow({ worker, onShowLog }: WorkerRowProps) {
         </Text>
         <Text size="xs" c="dimmed" truncate>
           {worker.node_name} · {worker.device_ids.join(", ") || "no device"}
+          {deployment.rollout !== null && ` · revision ${worker.revision}`}
         </Text>
       </div>
       <div className={classes.workerLoad}>
@@ -52,7 +56,7 @@ export function WorkerRow({ worker, onShowLog }: WorkerRowProps) {
           />
         </div>
       </div>
-      <WorkerMenu worker={worker} onShowLog={onShowLog} />
+      <WorkerMenu {...props} />
       <WorkerNote worker={worker} />
     </li>
   );
@@ -67,7 +71,9 @@ function kvShare(worker: WorkerView): number | null {
 function WorkerNote({ worker }: { readonly worker: WorkerView }) {
   const nextStart = useCountdown(worker.next_start_s);
   const drainLeft = useCountdown(worker.drain_left_s);
+  const other = worker.observed_role !== null && worker.observed_role !== worker.role ? worker.observed_role : null;
   const notes = [
+    other === null ? null : `Still a ${ROLE_LABEL[other].toLowerCase()} worker.`,
     nextStart === null ? null : `Starts again in ${elapsed(nextStart)} (start ${worker.attempts + 1}).`,
     drainLeft === null ? null : `${busyWith(worker)} Stopped in ${elapsed(drainLeft)} at the latest.`,
     worker.reason === "" ? null : worker.reason,
@@ -88,26 +94,22 @@ function busyWith(worker: WorkerView): string {
   return left.length === 0 ? "Finishing what it has." : `${left.join(" and ")} left to finish.`;
 }
 
-function WorkerMenu({ worker, onShowLog }: WorkerRowProps) {
-  const restart = useRestartWorker();
+function WorkerMenu({ worker, deployment, mayChange, onOpen }: WorkerRowProps) {
+  const [action, setAction] = useState<WorkerAction | null>(null);
   const now = useServerNow(5000);
-  const down = worker.phase === WorkerPhase.FAILED || worker.phase === WorkerPhase.BACKOFF;
-  const again = (): void =>
-    restart.mutate(worker.id, {
-      onSuccess: () => notifications.show({ message: `${worker.name} is being started again.` }),
-      onError: (error) =>
-        notifications.show({ color: "red", title: `${worker.name} was not restarted`, message: messageOf(error) }),
-    });
+  const other = OTHER_ROLE[worker.role];
+  const isDown = worker.phase === WorkerPhase.FAILED || worker.phase === WorkerPhase.BACKOFF;
+  const isChangeable = mayChange && !deployment.deleting;
   return (
     <Group gap={2} wrap="nowrap" className={classes.workerMenu ?? ""}>
-      {down && (
+      {isDown && isChangeable && (
         <Tooltip label="Start it again now">
-          <ActionIcon onClick={again} loading={restart.isPending} aria-label={`Restart ${worker.name}`}>
+          <ActionIcon onClick={() => setAction("restart")} aria-label={`Restart ${worker.name}`}>
             <IconRefresh size={16} />
           </ActionIcon>
         </Tooltip>
       )}
-      <Menu position="bottom-end" width={220}>
+      <Menu position="bottom-end" width={240}>
         <Menu.Target>
           <ActionIcon aria-label={`More about ${worker.name}`}>
             <IconDots size={16} />
@@ -117,16 +119,27 @@ function WorkerMenu({ worker, onShowLog }: WorkerRowProps) {
           <Menu.Label>
             {worker.phase} since {ago(worker.phase_since, now)}
           </Menu.Label>
-          <Menu.Item leftSection={<IconFileText size={16} />} onClick={() => onShowLog(worker.id)}>
-            Last log lines
+          <Menu.Item leftSection={<IconFileText size={16} />} onClick={() => onOpen(worker.id)}>
+            Log and details
           </Menu.Item>
-          {down && (
-            <Menu.Item leftSection={<IconRefresh size={16} />} onClick={again}>
-              Start it again now
+          {isChangeable && other !== null && (
+            <Menu.Item leftSection={<IconSwitchHorizontal size={16} />} onClick={() => setAction("flip")}>
+              Flip to {other}
+            </Menu.Item>
+          )}
+          {isChangeable && (
+            <Menu.Item leftSection={<IconRefresh size={16} />} onClick={() => setAction("restart")}>
+              Restart
             </Menu.Item>
           )}
         </Menu.Dropdown>
       </Menu>
+      <WorkerActionDialog
+        action={action}
+        worker={worker}
+        canFlip={deployment.can_flip}
+        onClose={() => setAction(null)}
+      />
     </Group>
   );
 }

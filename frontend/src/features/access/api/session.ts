@@ -1,9 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { call, rememberCsrf } from "@/lib/api";
+import type { Who } from "@/lib/who";
 
 export interface Session {
-  readonly user: { readonly username: string } | null;
+  readonly user: Who | null;
   readonly csrf: string;
+  /** Another way to sign in: the name for its button, and where it leads. Null where there is none. */
+  readonly oidc: { readonly name: string; readonly url: string } | null;
 }
 
 export const SESSION_KEY = ["session"] as const;

@@ -1,0 +1,26 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { call } from "@/lib/api";
+import { KEYS_KEY, type ServingKey } from "./list-keys";
+
+/** What a key may do; the same when it is made and when it is changed. */
+export interface KeyRights {
+  readonly name: string;
+  readonly models: readonly string[];
+  readonly requests_per_minute: number | null;
+  readonly max_concurrent: number | null;
+}
+
+/** key: the secret, in the answer that made it. */
+type WrittenKey = ServingKey & { readonly key?: string };
+
+/** A new key, or the same one with other rights (`id`). The answer to the former has the key in it, once. */
+export function useWriteKey() {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: ({ id, days, ...rights }: KeyRights & { readonly id: string | null; readonly days: number | null }) =>
+      id === null
+        ? call<WrittenKey>("POST", "/keys", { ...rights, ...(days === null ? {} : { expires_in_days: days }) })
+        : call<WrittenKey>("PATCH", `/keys/${encodeURIComponent(id)}`, rights),
+    onSuccess: () => client.invalidateQueries({ queryKey: KEYS_KEY }),
+  });
+}

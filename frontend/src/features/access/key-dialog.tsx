@@ -1,0 +1,114 @@
+import { Button, Group, Modal, MultiSelect, NumberInput, Select, SimpleGrid, Stack, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { Failure } from "@/components/states";
+import { ApiError } from "@/lib/api";
+import { useDeployments } from "@/live/hooks";
+import type { ServingKey } from "./api/list-keys";
+import { useWriteKey } from "./api/write-key";
+import { daysOf, LIFETIMES } from "./lifetimes";
+import { SecretShown } from "./secret-shown";
+
+interface KeyDialogProps {
+  /** The key to change; "new" makes one; null is closed. */
+  readonly subject: ServingKey | "new" | null;
+  readonly onClose: () => void;
+}
+
+export function KeyDialog({ subject, onClose }: KeyDialogProps) {
+  const title = subject === "new" ? "Create a key" : `Change ${subject?.name ?? ""}`;
+  return (
+    <Modal
+      opened={subject !== null}
+      onClose={onClose}
+      title={title}
+      closeOnClickOutside={false}
+      data-testid="new-key-dialog"
+    >
+      {subject !== null && <KeyForm served={subject === "new" ? null : subject} onClose={onClose} />}
+    </Modal>
+  );
+}
+
+interface Values {
+  readonly name: string;
+  readonly lifetime: string;
+  readonly models: string[];
+  readonly perMinute: number | string;
+  readonly atOnce: number | string;
+}
+
+interface KeyFormProps {
+  readonly served: ServingKey | null;
+  readonly onClose: () => void;
+}
+
+function KeyForm({ served, onClose }: KeyFormProps) {
+  const write = useWriteKey();
+  const deployments = useDeployments();
+  const form = useForm<Values>({
+    initialValues: {
+      name: served?.name ?? "",
+      lifetime: "90",
+      models: [...(served?.models ?? [])],
+      perMinute: served?.requests_per_minute ?? "",
+      atOnce: served?.max_concurrent ?? "",
+    },
+    validate: { name: (value) => (value.trim() === "" ? "Say which program will use it" : null) },
+  });
+  if (write.data?.key !== undefined) {
+    return <SecretShown secret={write.data.key} label="Copy the key" onClose={onClose} />;
+  }
+  const submit = (values: Values): void =>
+    write.mutate(
+      {
+        id: served?.id ?? null,
+        days: daysOf(values.lifetime),
+        name: values.name.trim(),
+        models: values.models,
+        requests_per_minute: limit(values.perMinute),
+        max_concurrent: limit(values.atOnce),
+      },
+      {
+        onSuccess: () => served !== null && onClose(),
+        onError: (error) => {
+          if (error instanceof ApiError && error.field === "name") form.setFieldError("name", error.message);
+        },
+      },
+    );
+  const names = new Set([...deployments.map((one) => one.name), ...(served?.models ?? [])]);
+  return (
+    <form onSubmit={form.onSubmit(submit)} noValidate>
+      <Stack gap="md">
+        <TextInput label="Name" placeholder="support-bot" data-autofocus {...form.getInputProps("name")} />
+        {served === null && <Select label="Expires after" data={LIFETIMES} {...form.getInputProps("lifetime")} />}
+        <MultiSelect
+          label="May call"
+          placeholder={form.values.models.length === 0 ? "Every deployed model" : ""}
+          data={[...names]}
+          clearable
+          {...form.getInputProps("models")}
+        />
+        <SimpleGrid cols={2}>
+          <NumberInput label="Requests a minute" placeholder="No limit" min={1} {...form.getInputProps("perMinute")} />
+          <NumberInput label="At the same time" placeholder="No limit" min={1} {...form.getInputProps("atOnce")} />
+        </SimpleGrid>
+        {write.isError && Object.keys(form.errors).length === 0 && (
+          <Failure error={write.error} title={served === null ? "No key was made" : "The key was not changed"} />
+        )}
+        <Group justify="flex-end" gap="xs">
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button type="submit" loading={write.isPending}>
+            {served === null ? "Create" : "Change"}
+          </Button>
+        </Group>
+      </Stack>
+    </form>
+  );
+}
+
+/** An empty field is no limit. */
+function limit(value: number | string): number | null {
+  return typeof value === "number" ? value : null;
+}
