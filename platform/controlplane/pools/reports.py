@@ -84,7 +84,7 @@ def reports_record(received: Sequence[Received]) -> None:
     Worker.objects.bulk_update(news.changed, _WRITTEN, batch_size=_BATCH)
     if ahead:
         node_specs_renew(ahead)
-    deployments_announce(news.decisive | _turns.due(news.shown - news.decisive, _sizes(), clock.now()))
+    deployments_announce(_turns.due(news.shown, _sizes(), clock.now(), decisive=news.decisive))
     if any(each.devices_changed for each in recorded):
         reconcile_request(Deployment.objects.values_list("pk", flat=True))
     else:

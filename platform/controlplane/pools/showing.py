@@ -1,8 +1,8 @@
-"""How often consoles are told that the loads of a deployment's workers changed.
+"""How often consoles are told that the workers of a deployment changed.
 
-Each view is of the whole deployment, and in a large one some load changes all the time. So news that decide nothing
-wait until the deployment's turn: the larger it is, the less often it has one. What waits is shown with the reports that
-come next, which is never long.
+Each view is of the whole deployment, and in a large one some load changes all the time. So news wait until the
+deployment's turn: the larger it is, the less often it has one; and news that decide nothing wait the longer, the more
+workers there are in all. What waits is shown with the reports that come next, which is never long.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import threading
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
-#: Workers whose views are sent in a second, at most, of one deployment.
-WORKERS_PER_S = 100
+#: Workers whose views are sent in a second, at most: of all deployments while nothing is decided, else of each.
+WORKERS_PER_S = 200
 
 _SOONEST_S = 1.0
 
@@ -24,22 +24,28 @@ class Turns:
         self._lock = threading.Lock()
         self._shown: dict[int, datetime] = {}
         self._waiting: set[int] = set()
+        self._urgent: set[int] = set()
 
-    def due(self, changed: Collection[int], sizes: Mapping[int, int], now: datetime) -> set[int]:
+    def due(
+        self, changed: Collection[int], sizes: Mapping[int, int], now: datetime, *, decisive: Collection[int] = ()
+    ) -> set[int]:
         """Of the deployments that changed, now or since they were last shown, those whose turn it is.
 
-        sizes: number of workers by deployment; one that is not named is gone.
+        sizes: number of workers by deployment; one that is not named is gone. decisive: those whose news people wait
+        for.
         """
         with self._lock:
-            self._waiting |= set(changed)
-            self._waiting &= set(sizes)
-            due = {each for each in self._waiting if self._is_due(each, sizes[each], now)}
+            self._waiting = (self._waiting | set(changed) | set(decisive)) & set(sizes)
+            self._urgent = (self._urgent | set(decisive)) & set(sizes)
+            calm_s = max(_SOONEST_S, sum(sizes.values()) / WORKERS_PER_S)
+            pauses = {each: sizes[each] / WORKERS_PER_S if each in self._urgent else calm_s for each in self._waiting}
+            due = {each for each, pause_s in pauses.items() if self._is_due(each, pause_s, now)}
             self._waiting -= due
+            self._urgent -= due
             self._shown = {each: at for each, at in self._shown.items() if each in sizes} | dict.fromkeys(due, now)
             return due
 
-    def _is_due(self, deployment: int, workers: int, now: datetime) -> bool:
+    def _is_due(self, deployment: int, pause_s: float, now: datetime) -> bool:
         """A moment that lies ahead was read before our clock went back."""
         last = self._shown.get(deployment)
-        pause = timedelta(seconds=max(_SOONEST_S, workers / WORKERS_PER_S))
-        return last is None or not timedelta(0) <= now - last < pause
+        return last is None or not timedelta(0) <= now - last < timedelta(seconds=pause_s)

@@ -11,10 +11,12 @@ from controlplane.fleet.services import Mailbox, report_read
 from controlplane.pools.models import Pool
 from controlplane.pools.reconcile import deployment_reconcile
 from controlplane.pools.reports import reports_record
+from controlplane.pools.rounds import Rounds
 from controlplane.pools.sweep import sweep as look_at_everything
 from inference.contracts import names
 
 _mailbox = Mailbox(reports_record)
+_rounds = Rounds(deployment_reconcile)
 
 
 @shared_task(name=names.TASK_RECORD_NODE_REPORT)
@@ -31,7 +33,7 @@ def reconcile_pool(pool_id: str) -> None:
     """Looks at the whole deployment of the pool: its pools share the fleet's devices."""
     pool = Pool.objects.filter(pk=UUID(pool_id)).first()
     if pool is not None:
-        deployment_reconcile(pool.deployment_id)
+        _rounds.ask(pool.deployment_id)
 
 
 @shared_task(name=names.TASK_SWEEP)

@@ -11,21 +11,35 @@ SMALL, LARGE = 1, 2
 SIZES = {SMALL: 4, LARGE: 10 * WORKERS_PER_S}
 
 
-def test_a_small_deployment_is_shown_every_second_and_a_large_one_less_often() -> None:
+def test_in_a_small_fleet_loads_are_shown_every_second() -> None:
+    turns = Turns()
+    shown = [turns.due({SMALL}, {SMALL: 4}, NOON + timedelta(seconds=second / 2)) for second in range(20)]
+    assert shown.count({SMALL}) == 10
+
+
+def test_with_news_that_decide_something_only_its_own_size_counts() -> None:
     turns = Turns()
     shown = {SMALL: 0, LARGE: 0}
-    for second in range(20):
-        for each in turns.due({SMALL, LARGE}, SIZES, NOON + timedelta(seconds=second)):
+    for tenth in range(200):
+        now = NOON + timedelta(seconds=tenth / 10)
+        for each in turns.due({SMALL}, SIZES, now, decisive={SMALL, LARGE}):
             shown[each] += 1
 
-    assert shown == {SMALL: 20, LARGE: 2}
+    assert shown == {SMALL: 200, LARGE: 2}
+
+
+def test_in_a_large_fleet_loads_of_a_small_deployment_are_shown_less_often_too() -> None:
+    turns = Turns()
+    assert turns.due({SMALL}, SIZES, NOON) == {SMALL}
+    assert turns.due({SMALL}, SIZES, NOON + timedelta(seconds=9)) == set()
+    assert turns.due(set(), SIZES, NOON + timedelta(seconds=11)) == {SMALL}
 
 
 def test_what_waited_is_shown_although_nothing_new_came() -> None:
     turns = Turns()
     turns.due({LARGE}, SIZES, NOON)
     assert turns.due({LARGE}, SIZES, NOON + timedelta(seconds=1)) == set()
-    assert turns.due(set(), SIZES, NOON + timedelta(seconds=10)) == {LARGE}
+    assert turns.due(set(), SIZES, NOON + timedelta(seconds=11)) == {LARGE}
     assert turns.due(set(), SIZES, NOON + timedelta(seconds=30)) == set()
 
 
