@@ -1,7 +1,7 @@
 """A worker process around a stub engine: `python -m inference.testing.stub_worker --spec FILE --announce FILE`.
 
-The same command line, environment and server as `inference.worker`. The spec's engine must be "stub"; its model path is
-"stub" for defaults, or names a JSON file with `StubSettings`.
+The same command line, environment and server as `inference.worker`. The spec's engine is "stub", or "native" where a stub
+stands in for that; its model path is "stub" for defaults, or names a JSON file with `StubSettings`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,6 @@ def stub_engine(spec: WorkerSpec) -> StubEngine:
 
 
 if __name__ == "__main__":
-    code = main(engines={"stub": stub_engine})
+    code = main(engines={"stub": stub_engine, "native": stub_engine})
     sys.stderr.flush()
     os._exit(code)
