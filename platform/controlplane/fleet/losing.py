@@ -10,6 +10,7 @@ import structlog
 from django.db import transaction
 from django.db.models.functions import Coalesce
 
+from controlplane.core import clock
 from controlplane.fleet import silence
 from controlplane.fleet.announce import nodes_announce
 from controlplane.fleet.cadence import lost_after_s
@@ -20,13 +21,13 @@ log = structlog.get_logger()
 
 
 @transaction.atomic
-def nodes_mark_lost(*, now: datetime) -> list[Node]:
+def nodes_mark_lost() -> list[Node]:
     """The sweep's look at silence: READY nodes that were silent for too long (`cadence`) become LOST; which ones.
 
     Nobody is marked before this has been watching for that long without a pause (`silence.watching_since`).
     """
     limit = timedelta(seconds=lost_after_s())
-    since = _keep_watch(now, limit)
+    since, now = _keep_watch(limit)
     # Only those that seem to be silent are locked, and then looked at again: reports go on meanwhile.
     seem = [pk for pk, heard in _heard() if silence.is_silent(last_heard=heard, since=since, now=now, limit=limit)]
     lost = []
@@ -47,11 +48,16 @@ def _heard() -> Iterable[tuple[UUID, datetime]]:
     return ready.values_list("pk", Coalesce("last_report_at", "joined_at"))
 
 
-def _keep_watch(now: datetime, limit: timedelta) -> datetime:
-    """Note that a sweep ran; since when the nodes have been watched."""
-    Watch.objects.get_or_create(pk=1, defaults={"since": now, "swept_at": now})
+def _keep_watch(limit: timedelta) -> tuple[datetime, datetime]:
+    """Note that a sweep ran; since when the nodes have been watched, and what time it is now.
+
+    That is read behind the lock: waiting for it must not make reports that came meanwhile look like those of a clock
+    that went back.
+    """
+    Watch.objects.get_or_create(pk=1, defaults={"since": clock.now(), "swept_at": clock.now()})
     watch = Watch.objects.select_for_update().get(pk=1)
+    now = clock.now()
     watch.since = silence.watching_since(since=watch.since, swept_at=watch.swept_at, now=now, limit=limit)
     watch.swept_at = now
     watch.save()
-    return watch.since
+    return watch.since, now

@@ -19,7 +19,8 @@ def watching_since(*, since: datetime, swept_at: datetime, now: datetime, limit:
 def is_silent(*, last_heard: datetime, since: datetime, now: datetime, limit: timedelta) -> bool:
     """Whether nothing was heard for longer than `limit` while somebody was listening.
 
-    A time that lies ahead was read before our clock went back and says nothing any more.
+    A time that lies a little ahead was read while this look was under way, or by another host's clock, and is as fresh
+    as can be. One further ahead than `limit` was read before our clock went back, and says nothing any more.
     """
-    heard = since if last_heard > now else max(last_heard, since)
+    heard = since if last_heard - now > limit else max(last_heard, since)
     return now - heard > limit

@@ -33,7 +33,7 @@ log = structlog.get_logger()
 def sweep(*, now: datetime) -> None:
     if not sweep_take_turn(now=now):
         return
-    nodes_mark_lost(now=now)
+    nodes_mark_lost()
     workers_lose_sight(now=now)
     for deployment_id in Deployment.objects.values_list("pk", flat=True):
         try:

@@ -171,7 +171,7 @@ def test_through_changes_of_the_catalogue_and_the_fleet(
     for _ in range(10):
         now.advance(30)
         with world.committing():
-            nodes_mark_lost(now=now())
+            nodes_mark_lost()
         console.check()
     with world.committing():
         node_record_report(agent.message(), received_at=now())

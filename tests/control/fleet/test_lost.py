@@ -38,7 +38,7 @@ class Fleet:
             self.now.advance(SWEEP_S)
             self.report(*heard)
             if swept:
-                lost += [node.name for node in nodes_mark_lost(now=self.now())]
+                lost += [node.name for node in nodes_mark_lost()]
         return lost
 
     def report(self, *names: str) -> None:
@@ -113,7 +113,7 @@ def test_nobody_is_lost_in_the_first_sweeps_of_a_new_installation(now: Clock) ->
     fleet.report("alpha", "beta")
     now.advance(3600)
 
-    assert nodes_mark_lost(now=now()) == []
+    assert nodes_mark_lost() == []
     assert fleet.pass_time(LIMIT_S) == []
     assert fleet.pass_time(SWEEP_S) == ["alpha", "beta"]
 
@@ -127,10 +127,10 @@ def test_a_node_whose_clock_is_wrong_is_fine(fleet: Fleet) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_two_sweeps_at_once_lose_a_node_once(fleet: Fleet, outbox: Outbox) -> None:
     fleet.pass_time(LIMIT_S, heard=("alpha",))
-    moment = fleet.now.advance(SWEEP_S)
+    fleet.now.advance(SWEEP_S)
     outbox.events.clear()
 
-    lost = at_once(*[lambda: [node.name for node in nodes_mark_lost(now=moment)]] * 2)
+    lost = at_once(*[lambda: [node.name for node in nodes_mark_lost()]] * 2)
 
     assert sorted(lost, key=str) == [["beta"], []], lost
     assert len(outbox.events) == 1

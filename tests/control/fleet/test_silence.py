@@ -44,6 +44,12 @@ def test_a_node_heard_before_the_clock_went_back_is_not_taken_as_heard_for_ever(
     assert is_silent(last_heard=at(600), since=at(0), now=at(21), limit=LIMIT)
 
 
+def test_a_report_that_comes_while_the_sweep_looks_is_not_taken_for_one_of_a_clock_that_went_back() -> None:
+    assert not is_silent(last_heard=at(0.5), since=at(-1000), now=at(0), limit=LIMIT)
+    assert not is_silent(last_heard=at(20), since=at(-1000), now=at(0), limit=LIMIT)
+    assert is_silent(last_heard=at(20.1), since=at(-1000), now=at(0), limit=LIMIT)
+
+
 @given(
     gaps=st.lists(st.floats(min_value=-900, max_value=900), min_size=1, max_size=30),
     reconnect=st.floats(min_value=0, max_value=9),

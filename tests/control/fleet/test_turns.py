@@ -56,7 +56,7 @@ def test_a_turn_does_not_stand_in_for_the_watch_over_silence(now: Clock) -> None
     sweep_take_turn(now=now())
     now.advance(600)
     sweep_take_turn(now=now())
-    nodes_mark_lost(now=now())
+    nodes_mark_lost()
     assert Watch.objects.get().since == now(), "nobody swept for ten minutes, so the watch begins anew"
 
 
