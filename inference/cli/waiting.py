@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
+from time import monotonic
+from time import sleep as sleep_for
 
 from inference.cli.client import Answer, Client
 from inference.cli.errors import CliError, ExitCode, TimedOut
@@ -25,7 +26,7 @@ def follow(
     timeout_s: float,
     line: LiveLine,
     sleep: Callable[[float], None] | None = None,
-    now: Callable[[], float] = time.monotonic,
+    now: Callable[[], float] = monotonic,
 ) -> Answer[OperationView]:
     """`operation` as it ended.
 
@@ -33,7 +34,7 @@ def follow(
         TimedOut: it had not within `timeout_s`; it goes on.
         Refused: it can't be looked at (any more).
     """
-    pause = sleep or time.sleep
+    pause = sleep or sleep_for
     impatient = replace(client, timeout_s=min(client.timeout_s, _LOOK_TIMEOUT_S), attempts=1)
     deadline = now() + timeout_s
     seen = operation

@@ -286,3 +286,24 @@ class ModelBody(Struct, frozen=True, kw_only=True):
     name: str
     path: str
     description: str = ""
+    revision: str = ""
+    licence: str = ""
+    config: dict[str, Any] | UnsetType = UNSET
+
+
+class ModelChangeBody(Struct, frozen=True, kw_only=True):
+    path: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    revision: str | UnsetType = UNSET
+    licence: str | UnsetType = UNSET
+    config: dict[str, Any] | UnsetType = UNSET
+
+
+class FetchBody(Struct, frozen=True, kw_only=True):
+    nodes: tuple[str, ...]
+    revision: str | UnsetType = UNSET
+    reason: str = ""
+
+
+class FetchAnswer(Struct, frozen=True, kw_only=True):
+    operation: OperationView
