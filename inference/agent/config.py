@@ -13,7 +13,7 @@ from typing import Annotated
 
 import msgspec
 
-AGENT_VERSION = "0.1.0"
+AGENT_VERSION = "0.2.0"
 
 #: Fields whose variable is not TANDEM_AGENT_<FIELD>.
 SHARED_NAMES = {

@@ -66,6 +66,7 @@ INSTALLED_APPS = [
     "controlplane.telemetry",
     "controlplane.pools",
     "controlplane.console",
+    "controlplane.backup",
     "controlplane.launch",
 ]
 
@@ -175,7 +176,7 @@ with the `ETag` of the same address): 412 then says that it changed meanwhile, a
 SPECTACULAR_SETTINGS = {
     "TITLE": "Tandem management API",
     "DESCRIPTION": API_DESCRIPTION,
-    "VERSION": "0.1.0",
+    "VERSION": "0.2.0",
     "OAS_VERSION": "3.1.0",
     "POSTPROCESSING_HOOKS": [
         "controlplane.core.schema.add_components",

@@ -59,8 +59,8 @@ def content() -> str:
     return digest.hexdigest()
 
 
-def run(*arguments: str, data: Path) -> subprocess.CompletedProcess[str]:
-    """`python ARGUMENTS` in a process of its own, on this database."""
+def run(*arguments: str, data: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """`python ARGUMENTS` in a process of its own, on this database unless `more` of its environment names another."""
     connection.close()  # whoever drops or alters tables waits for nobody here
     environment = {
         **os.environ,
@@ -69,6 +69,7 @@ def run(*arguments: str, data: Path) -> subprocess.CompletedProcess[str]:
         "TANDEM_SECRET_KEY": "tests",
         "DJANGO_SETTINGS_MODULE": "controlplane.config.settings",
         "PYTHONPATH": os.pathsep.join([str(ROOT / "platform"), str(ROOT)]),
+        **more,
     }
     return subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""A database as release 0.1.0 left it: its migrations, and rows of every kind it had, written through its own models."""
+"""A database as release 0.1.0 left it: its migrations, and rows of every kind it had, through its own models."""
 
 from __future__ import annotations
 
