@@ -217,6 +217,39 @@ def test_old_workers_on_a_cordoned_node_are_not_drained_for_nothing() -> None:
     assert {unmet.pool_id for unmet in made.refused} == {"prefill", "decode"}
 
 
+def test_what_one_pool_releases_is_for_its_own_new_worker() -> None:
+    """Prefill may not go below its minimum, decode may: prefill does not count on the device that decode lets go."""
+    state = rollout(1, 2, slots=6, budget=3, pool={"min_replicas": 1})
+    made = plan(state)
+
+    assert [move.worker_id for move in made.drain] == ["decode-1"]
+    for each in (made, plan(applied(state, made))):
+        assert "decode waits for 1 CPU slot being freed" in [unmet.reason for unmet in each.wait]
+        assert [unmet.pool_id for unmet in each.refused] == ["prefill"]
+
+
+def test_what_was_drained_to_make_room_in_its_own_pool_does_not_change_over_to_the_other() -> None:
+    """The node of the decode worker is silent, and no device is free."""
+    away = worker("decode-1", WorkerPhase.UNKNOWN, node="b")
+    state = fleet(
+        worker("prefill-1"),
+        worker("prefill-2", node="c"),
+        away,
+        prefill=2,
+        decode=2,
+        nodes=("a", "b", "c"),
+        lost=("b",),
+        slots=1,
+        can_flip=True,
+        candidate=2,
+        candidate_share=0.5,
+    )
+    made = plan(state)
+
+    assert len(made.drain) == 1
+    assert not plan(applied(state, made)).acts
+
+
 # -- rolling back
 
 
