@@ -117,7 +117,7 @@ def _links(nodes: Mapping[UUID, Node]) -> dict[tuple[str, str], float]:
     return {
         (nodes[source].name, nodes[target].name): speed
         for source, target, speed in measured.values_list("source_id", "target_id", "bytes_per_s")
-        if source in nodes and target in nodes
+        if source in nodes and target in nodes and speed is not None
     }
 
 

@@ -7,6 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
+from controlplane.fleet.models import LinkMeasurement
 from controlplane.fleet.services import Received
 from controlplane.pools import services
 from controlplane.pools.reconcile import deployment_reconcile
@@ -51,6 +52,10 @@ def test_many_reports_cost_as_many_queries_as_one(world: World) -> None:
         world.node(name, slots=2)
     world.deploy(prefill=2, decode=10)
     world.come_up()
+    LinkMeasurement.objects.all().delete()
+    for agent in world.agents.values():
+        agent.links = ()
+    world.report()
 
     def cost(*nodes: str) -> int:
         world.now.advance(1)

@@ -7,9 +7,11 @@ from uuid import uuid4
 import pytest
 
 from controlplane.core.errors import Conflict, ControlError, Invalid, NotFound, StaleGeneration
+from controlplane.fleet.models import Link, LinkMeasurement
 from controlplane.operations.models import Operation
 from controlplane.pools import services
 from controlplane.pools.models import Deployment, Pool
+from controlplane.pools.seeing import snapshot
 from controlplane.pools.services import Shape
 from inference.contracts import names
 from inference.contracts.specs import EngineSettings
@@ -195,3 +197,19 @@ def test_a_refused_request_sends_nothing(pair: World) -> None:
         pair.resize("decode", 99)
 
     assert [task for task, *_ in pair.outbox.tasks if task == names.TASK_RECONCILE_POOL] == []
+
+
+def test_the_network_between_the_nodes_of_a_new_deployment_is_measured_and_counts_for_later_plans(world: World) -> None:
+    for name in "ab":
+        world.node(name, slots=1)
+    world.deploy(prefill=1, decode=1)
+    for _ in range(6):
+        world.report()
+        world.sweep()
+
+    assert Link.objects.filter(bytes_per_s=1e9).count() == 2
+    assert snapshot(world.deployment()).links == {("a", "b"): 1e9, ("b", "a"): 1e9}
+
+
+def test_within_one_node_nothing_is_measured(pair: World) -> None:
+    assert not LinkMeasurement.objects.exists()

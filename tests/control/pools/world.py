@@ -25,8 +25,8 @@ from controlplane.pools.routing import deployment_routes
 from controlplane.pools.services import Resized, Shape
 from inference.contracts import codec, names
 from inference.contracts.console import DeploymentView
-from inference.contracts.reports import Address, DeviceReport, NodeReport, WorkerLoad, WorkerReport
-from inference.contracts.specs import EngineSettings, NodeSpec, WorkerSpec
+from inference.contracts.reports import Address, DeviceReport, LinkReport, NodeReport, WorkerLoad, WorkerReport
+from inference.contracts.specs import EngineSettings, LinkSpec, NodeSpec, WorkerSpec
 from inference.contracts.states import DeviceKind, NodePhase, Role, WorkerDesired, WorkerPhase
 from tests.control.conftest import OPERATOR, Clock, Outbox
 
@@ -85,11 +85,12 @@ class Agent:
     sequence: int = 0
     generation: int = 0
     processes: dict[str, Process] = field(default_factory=dict)
+    links: tuple[LinkSpec, ...] = ()
 
     def take(self, spec: NodeSpec) -> None:
         if spec.generation <= self.generation:
             return
-        self.generation = spec.generation
+        self.generation, self.links = spec.generation, spec.links
         listed = {worker.worker_id: worker for worker in spec.workers}
         for worker_id in [each for each in self.processes if each not in listed]:
             del self.processes[worker_id]
@@ -149,10 +150,18 @@ class Agent:
                 for index in range(self.slots)
             ),
             workers=tuple(process.report() for process in self.processes.values()),
+            links=tuple(_measured(link) for link in self.links),
             cpu_cores=self.slots,
             memory_total=8 << 30,
             memory_used=1 << 30,
         )
+
+
+def _measured(link: LinkSpec) -> LinkReport:
+    """Every network of these worlds is equally fast."""
+    if link.listen:
+        return LinkReport(measurement_id=link.measurement_id, address=Address(host="10.0.0.1", port=9100))
+    return LinkReport(measurement_id=link.measurement_id, bytes_per_s=1e9, latency_s=1e-4)
 
 
 Capture = Callable[..., AbstractContextManager[Any]]

@@ -1,8 +1,8 @@
 """What operators can ask of deployments, pools, workers and their nodes: one file for each kind of operation.
 
 Each file has the request as it is stored with its operation, the service that checks and records it, what happens when
-the operation begins and when it is taken back, and how far it has come, read from what is seen (`Look`). Draining and retiring
-nodes look at themselves from the sweep.
+the operation begins and when it is taken back, and how far it has come, read from what is seen (`Look`). Draining and
+retiring nodes look at themselves from the sweep.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 import structlog
@@ -16,6 +17,8 @@ from controlplane.catalog.models import Model
 from controlplane.catalog.selectors import model_get
 from controlplane.core import clock
 from controlplane.core.errors import Conflict, Invalid, NotFound
+from controlplane.fleet.models import Device
+from controlplane.fleet.services import links_needed
 from controlplane.operations.models import Operation
 from controlplane.operations.services import operation_start
 from controlplane.operations.workflows import Workflow
@@ -25,6 +28,7 @@ from controlplane.pools.engines import capabilities
 from controlplane.pools.models import Deployment, Pool, Revision, Worker
 from controlplane.pools.node_spec import node_specs_renew, nodes_lock
 from controlplane.pools.plan import plan
+from controlplane.pools.plan_types import Plan
 from controlplane.pools.pool_check import labels_check, strategy_check, tensor_parallel_check
 from controlplane.pools.previews import preview_of
 from controlplane.pools.progress import Progress, scaling_progress
@@ -119,7 +123,7 @@ def deployment_create(
         created_at=deployment.created_at,
     )
     _save(deployment, first, shape)
-    _check_capacity(deployment)
+    _measure_network(_check_capacity(deployment))
     in_words = shape_in_words(shape.counts)
     operation = operation_start(
         kind=OperationKind.DEPLOY,
@@ -203,12 +207,22 @@ def model_named(name: str, engine: str) -> Model:
     return model
 
 
-def _check_capacity(deployment: Deployment) -> None:
+def _check_capacity(deployment: Deployment) -> Plan:
     """Ask the planner itself what it would do."""
     made = plan(snapshot(deployment))
     roles = {str(pool.pk): pool.role for pool in deployment.pools.all()}
     for unmet in (*made.refused, *made.wait):
         raise Invalid(f"{unmet.reason}.", code="no_capacity", field=roles[unmet.pool_id])
+    return made
+
+
+def _measure_network(made: Plan) -> None:
+    """KV will travel between the nodes that it will start on; what is not known of their network is measured, once this
+    is committed, in no hurry."""
+    devices = [int(start.devices[0]) for start in made.start]
+    nodes = set(Device.objects.filter(pk__in=devices).values_list("node_id", flat=True))
+    if len(nodes) > 1:
+        transaction.on_commit(partial(links_needed, nodes), robust=True)
 
 
 def _begin(operation: Operation) -> None:
