@@ -20,6 +20,7 @@ urlpatterns = [
     path("api/v1/docs", DocsPage.as_view(url_name="schema"), name="docs"),
     path("api/<path:rest>", unknown_endpoint),
     path("healthz", healthz),
+    path("", include("controlplane.inspection.urls")),
     path("", include("controlplane.console.urls")),
 ]
 
