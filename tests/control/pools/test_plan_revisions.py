@@ -185,6 +185,13 @@ def test_large_pools_are_replaced_a_tenth_at_a_time() -> None:
     assert Counter(move.worker_id.split("-")[0] for move in made.drain) == {"prefill": 2, "decode": 4}
 
 
+def test_a_free_device_goes_where_nobody_stands_in() -> None:
+    workers = [worker("prefill-1"), worker("prefill-2"), worker("decode-1")]
+    made = plan(fleet(*workers, prefill=2, decode=2, slots=4, candidate=2, candidate_share=1.0))
+
+    assert [(start.pool_id, start.revision) for start in made.start] == [("decode", 2)]
+
+
 def test_at_a_share_the_rest_stays_old() -> None:
     course = walked(rollout(4, 8, slots=12, share=0.5))
 
