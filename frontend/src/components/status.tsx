@@ -1,5 +1,5 @@
 import { Loader } from "@mantine/core";
-import { NodePhase, OperationState, WorkerPhase } from "@/generated/contracts";
+import { NodeDesired, NodePhase, OperationState, WorkerPhase } from "@/generated/contracts";
 import classes from "./status.module.css";
 
 export type Tone = "good" | "busy" | "warn" | "bad";
@@ -56,6 +56,19 @@ export function WorkerStatus({ phase }: { readonly phase: WorkerPhase }) {
 
 export function NodeStatus({ phase }: { readonly phase: NodePhase }) {
   return <Labelled entry={NODE[phase]} />;
+}
+
+const DESIRED: Readonly<Record<NodeDesired, readonly [Tone, string, boolean] | null>> = {
+  [NodeDesired.ACTIVE]: null,
+  [NodeDesired.CORDONED]: ["warn", "Cordoned", false],
+  [NodeDesired.DRAINING]: ["busy", "Draining", true],
+  [NodeDesired.RETIRED]: ["busy", "Retired", false],
+};
+
+/** What is wanted of a node, where that is not the usual. */
+export function NodeDesiredMark({ desired }: { readonly desired: NodeDesired }) {
+  const entry = DESIRED[desired];
+  return entry === null ? null : <Labelled entry={entry} />;
 }
 
 export function OperationStatus({ state }: { readonly state: OperationState }) {

@@ -1,4 +1,4 @@
-import { Button, Group, Modal, Stack, TextInput } from "@mantine/core";
+import { Button, Group, Modal, SimpleGrid, Stack, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
 import { Failure } from "@/components/states";
@@ -13,10 +13,10 @@ interface AddModelDialogProps {
 export function AddModelDialog({ opened, onClose }: AddModelDialogProps) {
   const create = useCreateModel();
   const form = useForm<NewModel>({
-    initialValues: { name: "", path: "", description: "" },
+    initialValues: { name: "", path: "", description: "", revision: "", licence: "" },
     validate: {
       name: (value) => (value.trim() === "" ? "Give it a name" : null),
-      path: (value) => (value.trim() === "" ? "Name a directory or a hub id" : null),
+      path: (value) => (value.trim() === "" ? "Name a directory, a hub id or an address" : null),
     },
   });
   const close = (): void => {
@@ -41,10 +41,24 @@ export function AddModelDialog({ opened, onClose }: AddModelDialogProps) {
           <TextInput label="Name" placeholder="qwen3-8b" data-autofocus {...form.getInputProps("name")} />
           <TextInput
             label="Weights"
-            description="A directory that exists on every node, or the id of a causal language model on the Hugging Face hub"
+            description="A directory that exists on every node, the id of a causal language model on the Hugging Face hub, or the web address of an archive or directory"
             placeholder="/models/qwen3-8b"
             {...form.getInputProps("path")}
           />
+          <SimpleGrid cols={2}>
+            <TextInput
+              label="Revision"
+              description="Of a hub id; optional"
+              placeholder="main"
+              {...form.getInputProps("revision")}
+            />
+            <TextInput
+              label="Licence"
+              description="Optional"
+              placeholder="apache-2.0"
+              {...form.getInputProps("licence")}
+            />
+          </SimpleGrid>
           <TextInput label="Description" description="Optional" {...form.getInputProps("description")} />
           {create.isError && Object.keys(form.errors).length === 0 && (
             <Failure error={create.error} title="The model was not added" />

@@ -4,23 +4,30 @@ import { Link, useSearchParams } from "react-router";
 import { CopyIcon } from "@/components/copy";
 import { Page } from "@/components/page";
 import { Empty, Loading } from "@/components/states";
-import { ago } from "@/lib/format";
+import { ago, bytes } from "@/lib/format";
+import { useMay } from "@/lib/who";
 import { useDeployments, useLoaded, useModels, useServerNow } from "@/live/hooks";
 import { AddModelDialog } from "./add-model-dialog";
+import classes from "./catalog.module.css";
+import { ModelDrawer } from "./model-drawer";
+import { parametersInWords } from "./shape";
 
-/** `?add` in the address opens the dialog. */
+/** What is open lies in the address: `?add` the dialog, `?model=<name>` one model. */
 export function ModelsPage() {
   const loaded = useLoaded();
   const models = useModels();
   const [params, setParams] = useSearchParams();
+  const mayChange = useMay();
   return (
     <Page
       title="Models"
-      description="What can be deployed: local directories, or ids on the Hugging Face hub."
+      description="What can be deployed: directories on the nodes, ids on the Hugging Face hub, or web addresses."
       actions={
-        <Button leftSection={<IconPlus size={16} />} onClick={() => setParams({ add: "" })}>
-          Add a model
-        </Button>
+        mayChange && (
+          <Button leftSection={<IconPlus size={16} />} onClick={() => setParams({ add: "" })}>
+            Add a model
+          </Button>
+        )
       }
     >
       {!loaded && <Loading rows={1} height={160} />}
@@ -29,13 +36,15 @@ export function ModelsPage() {
           Add a directory with a causal language model in Hugging Face format, or the id of one on the hub.
         </Empty>
       )}
-      {models.length > 0 && <ModelTable />}
-      <AddModelDialog opened={params.has("add")} onClose={() => setParams({})} />
+      {models.length > 0 && <ModelTable onOpen={(model) => setParams({ model })} />}
+      <AddModelDialog opened={mayChange && params.has("add")} onClose={() => setParams({})} />
+      <ModelDrawer name={params.get("model")} onClose={() => setParams({})} />
     </Page>
   );
 }
 
-function ModelTable() {
+function ModelTable({ onOpen }: { readonly onOpen: (model: string) => void }) {
+  const mayDeploy = useMay();
   const models = useModels();
   const deployments = useDeployments();
   const now = useServerNow(30_000);
@@ -46,6 +55,12 @@ function ModelTable() {
           <Table.Tr>
             <Table.Th>Name</Table.Th>
             <Table.Th visibleFrom="sm">Weights</Table.Th>
+            <Table.Th ta="right" visibleFrom="xs">
+              Parameters
+            </Table.Th>
+            <Table.Th ta="right" visibleFrom="md">
+              KV a token
+            </Table.Th>
             <Table.Th>Served as</Table.Th>
             <Table.Th visibleFrom="sm">Added</Table.Th>
           </Table.Tr>
@@ -56,9 +71,9 @@ function ModelTable() {
             return (
               <Table.Tr key={model.name}>
                 <Table.Td>
-                  <Text size="sm" fw={550}>
+                  <button type="button" className={classes.open} onClick={() => onOpen(model.name)}>
                     {model.name}
-                  </Text>
+                  </button>
                   {model.description !== "" && (
                     <Text size="xs" c="dimmed">
                       {model.description}
@@ -71,11 +86,19 @@ function ModelTable() {
                 <Table.Td visibleFrom="sm">
                   <WeightsPath path={model.path} />
                 </Table.Td>
+                <Table.Td ta="right" className="figures" visibleFrom="xs">
+                  {parametersInWords(model.shape)}
+                </Table.Td>
+                <Table.Td ta="right" className="figures" visibleFrom="md">
+                  {bytes(model.kv_bytes_per_token)}
+                </Table.Td>
                 <Table.Td>
                   {served.length === 0 ? (
-                    <Anchor component={Link} to="/pools?deploy" size="sm" c="dimmed">
-                      Deploy it
-                    </Anchor>
+                    mayDeploy && (
+                      <Anchor component={Link} to="/pools?deploy" size="sm" c="dimmed">
+                        Deploy it
+                      </Anchor>
+                    )
                   ) : (
                     <Anchor component={Link} to="/pools" size="sm">
                       {served.map((deployment) => deployment.name).join(", ")}

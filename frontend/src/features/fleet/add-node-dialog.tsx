@@ -1,9 +1,15 @@
-import { Button, Group, Loader, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Group, Loader, Modal, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { CopyBlock } from "@/components/copy";
 import { Failure } from "@/components/states";
 import { dateTime } from "@/lib/format";
-import { useCreateJoinToken, type JoinToken } from "./api/create-join-token";
+import { useCreateJoinToken, type JoinToken } from "./api/join-tokens";
+
+const LIFETIMES = [
+  { value: "900", label: "15 minutes" },
+  { value: "3600", label: "1 hour" },
+  { value: "86400", label: "1 day" },
+];
 
 interface AddNodeDialogProps {
   readonly opened: boolean;
@@ -13,6 +19,7 @@ interface AddNodeDialogProps {
 /** Makes a join token and shows the one command that uses it. */
 export function AddNodeDialog({ opened, onClose }: AddNodeDialogProps) {
   const [note, setNote] = useState("");
+  const [lifetime, setLifetime] = useState("3600");
   const create = useCreateJoinToken();
   const close = (): void => {
     onClose();
@@ -27,7 +34,7 @@ export function AddNodeDialog({ opened, onClose }: AddNodeDialogProps) {
         <form
           onSubmit={(event) => {
             event.preventDefault();
-            create.mutate({ note });
+            create.mutate({ note, ttl_s: Number(lifetime) });
           }}
         >
           <Stack gap="md">
@@ -43,6 +50,12 @@ export function AddNodeDialog({ opened, onClose }: AddNodeDialogProps) {
               value={note}
               onChange={(event) => setNote(event.currentTarget.value)}
               data-autofocus
+            />
+            <Select
+              label="Good for"
+              data={LIFETIMES}
+              value={lifetime}
+              onChange={(value) => setLifetime(value ?? "3600")}
             />
             {create.isError && <Failure error={create.error} title="No token was made" />}
             <Group justify="flex-end" gap="xs">

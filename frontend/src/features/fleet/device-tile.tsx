@@ -1,20 +1,29 @@
-import { Anchor, Text } from "@mantine/core";
+import { ActionIcon, Anchor, Text } from "@mantine/core";
+import { IconPencil } from "@tabler/icons-react";
+import { useState } from "react";
 import { Link } from "react-router";
-import { DeviceKind, type DeviceView } from "@/generated/contracts";
+import type { DeviceView } from "@/generated/contracts";
 import { Meter } from "@/components/meter";
 import { RoleMark } from "@/components/role-mark";
 import { bytes, percent, UNKNOWN } from "@/lib/format";
 import type { PlacedWorker } from "@/live/hooks";
+import { DeviceDialog } from "./device-dialog";
+import { factsOf, titleOf } from "./device-facts";
+import { DeviceMarks } from "./device-marks";
 import classes from "./fleet.module.css";
 
 interface DeviceTileProps {
   readonly device: DeviceView;
   readonly holder: PlacedWorker | null;
+  /** Name of its node. */
+  readonly node: string;
+  readonly mayChange: boolean;
 }
 
 /** One device: who holds it (reserved) above how much of it is in use (used). */
-export function DeviceTile({ device, holder }: DeviceTileProps) {
-  const title = device.kind === DeviceKind.GPU ? `GPU ${device.index}` : `CPU slot ${device.index}`;
+export function DeviceTile({ device, holder, node, mayChange }: DeviceTileProps) {
+  const [changing, setChanging] = useState(false);
+  const title = titleOf(device);
   const memory =
     device.memory_total === null || device.memory_used === null ? null : device.memory_used / device.memory_total;
   return (
@@ -23,11 +32,19 @@ export function DeviceTile({ device, holder }: DeviceTileProps) {
       data-testid="device"
       data-device={device.device_id}
       data-free={device.worker_id === null || undefined}
+      data-unusable={device.fault !== "" || device.maintenance || undefined}
     >
       <div className={classes.deviceHead}>
-        <Text size="sm" fw={550}>
-          {title}
-        </Text>
+        <div className={classes.deviceTitle}>
+          <Text size="sm" fw={550}>
+            {title}
+          </Text>
+          {mayChange && (
+            <ActionIcon size="sm" aria-label={`Change ${title} of ${node}`} onClick={() => setChanging(true)}>
+              <IconPencil size={14} />
+            </ActionIcon>
+          )}
+        </div>
         {device.name !== title && (
           <Text size="xs" c="dimmed" truncate title={device.name}>
             {device.name}
@@ -36,24 +53,34 @@ export function DeviceTile({ device, holder }: DeviceTileProps) {
       </div>
       <div className={classes.holder}>
         <Holder device={device} holder={holder} />
-        {device.missing && (
-          <Text size="xs" c="var(--warn)">
-            Its node no longer reports it
-          </Text>
-        )}
       </div>
+      <DeviceMarks device={device} />
       <dl className={classes.levels}>
         <Level label="Memory" share={memory} text={memoryText(device)} />
         <Level label="Busy" share={device.utilization} text={percent(device.utilization)} />
+        {device.memory_bandwidth_use !== null && (
+          <Level
+            label="Memory traffic"
+            share={device.memory_bandwidth_use}
+            text={percent(device.memory_bandwidth_use)}
+          />
+        )}
+        {device.sm_use !== null && <Level label="SMs" share={device.sm_use} text={percent(device.sm_use)} />}
       </dl>
       <Text size="xs" c="dimmed" className="figures">
-        {facts(device)}
+        {factsOf(device).join(" · ")}
       </Text>
+      <DeviceDialog
+        opened={changing}
+        device={device}
+        title={`${title} of ${node}`}
+        onClose={() => setChanging(false)}
+      />
     </div>
   );
 }
 
-function Holder({ device, holder }: DeviceTileProps) {
+function Holder({ device, holder }: Pick<DeviceTileProps, "device" | "holder">) {
   if (device.worker_id === null) {
     return (
       <Text size="sm" c="dimmed">
@@ -93,24 +120,4 @@ function Level({ label, share, text }: LevelProps) {
 function memoryText(device: DeviceView): string {
   if (device.memory_total === null) return UNKNOWN;
   return `${device.memory_used === null ? UNKNOWN : bytes(device.memory_used)} of ${bytes(device.memory_total)}`;
-}
-
-function facts(device: DeviceView): string {
-  const parts = [
-    device.cores.length === 0 ? null : `${device.cores.length === 1 ? "core" : "cores"} ${ranges(device.cores)}`,
-    device.temperature_c === null ? null : `${Math.round(device.temperature_c)} °C`,
-    device.power_w === null ? null : `${Math.round(device.power_w)} W`,
-  ];
-  return parts.filter((part) => part !== null).join(" · ");
-}
-
-/** Core numbers with runs drawn together: "0–7, 16". */
-export function ranges(numbers: readonly number[]): string {
-  const runs: [number, number][] = [];
-  for (const number of [...numbers].sort((a, b) => a - b)) {
-    const last = runs.at(-1);
-    if (last && number === last[1] + 1) last[1] = number;
-    else runs.push([number, number]);
-  }
-  return runs.map(([first, last]) => (first === last ? `${first}` : `${first}–${last}`)).join(", ");
 }

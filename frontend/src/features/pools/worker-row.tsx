@@ -8,7 +8,7 @@ import { ago, count, elapsed, percent, plural, UNKNOWN } from "@/lib/format";
 import { ROLE_LABEL, ROLE_STAGE, stageColor } from "@/lib/stages";
 import { useServerNow } from "@/live/hooks";
 import classes from "./pools.module.css";
-import { useCountdown } from "./use-countdown";
+import { useCountdown } from "@/live/use-countdown";
 import { OTHER_ROLE, WorkerActionDialog, type WorkerAction } from "./worker-actions";
 
 interface WorkerRowProps {

@@ -6,6 +6,8 @@ export interface NewModel {
   readonly name: string;
   readonly path: string;
   readonly description: string;
+  readonly revision: string;
+  readonly licence: string;
 }
 
 export function useCreateModel() {
