@@ -110,6 +110,10 @@ class Greeter:
             log.error("hello was refused; this node goes on as last told", reason=str(error), status=error.status)
             return False
         self._is_away = False
-        self._on_welcome(welcome)
+        try:
+            self._on_welcome(welcome)
+        except OSError as error:
+            log.error("what the control plane answered could not be kept; it is asked again", reason=str(error))
+            return False
         log.info("the control plane knows this node", node_id=welcome.node_id, name=welcome.name)
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from collections.abc import Mapping
@@ -30,10 +31,20 @@ def configure_logging(env: Mapping[str, str], *, libraries: int = logging.WARNIN
             *render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: _Printer(sys.stderr),
     )
     logging.basicConfig(
         stream=sys.stderr,
         level=max(level, libraries),
         format="%(asctime)s [%(levelname)s] %(name)s: %(message)s",
     )
+
+
+class _Printer(structlog.PrintLogger):
+    """A line that can't be written (a full disk, a pipe that nobody reads any more) is lost, and whoever logs goes on."""
+
+    def msg(self, message: str) -> None:
+        with contextlib.suppress(OSError):
+            super().msg(message)
+
+    log = debug = info = warn = warning = fatal = failure = err = error = critical = exception = msg

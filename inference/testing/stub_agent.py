@@ -1,7 +1,7 @@
 """The node agent's command with stubs for the native engine: `python -m inference.testing.stub_agent run ...`.
 
-Everything but the engine is the product's own: processes, probes, messages, files. A model's path is that of a file with
-`StubSettings`, or "stub".
+Everything but the engine is the product's own: processes, probes, messages, files. A model's path is that of a file
+with `StubSettings`, or "stub".
 """
 
 from __future__ import annotations

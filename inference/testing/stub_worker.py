@@ -1,7 +1,7 @@
 """A worker process around a stub engine: `python -m inference.testing.stub_worker --spec FILE --announce FILE`.
 
-The same command line, environment and server as `inference.worker`. The spec's engine is "stub", or "native" where a stub
-stands in for that; its model path is "stub" for defaults, or names a JSON file with `StubSettings`.
+The same command line, environment and server as `inference.worker`. The spec's engine is "stub", or "native" where a
+stub stands in for that; its model path is "stub" for defaults, or names a JSON file with `StubSettings`.
 """
 
 from __future__ import annotations

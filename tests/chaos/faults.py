@@ -220,7 +220,7 @@ class Faults:
         return Fault(f"{node} is cut off for {seconds:.0f} s", node, strike)
 
     def _full_disk(self) -> Fault:
-        """Files of the agent, and of what it starts meanwhile, can't grow. (No disk of the machine is filled for it.)"""
+        """Files of the agent, and of what it starts meanwhile, can't grow; no disk of this machine is filled."""
         node, seconds = self._random.choice(NODES), self._seconds(3, 12)
 
         def strike() -> None:

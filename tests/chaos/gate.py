@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import socket
 import threading
+from functools import partial
 
 _PIECE = 65_536
 
@@ -58,6 +59,9 @@ class Gate:
         ways = (self._pump(reader, far_writer, said, learn=True), self._pump(far_reader, writer, said, learn=False))
         await asyncio.gather(*ways, return_exceptions=True)
 
+    def _lets_through(self, said: bytearray) -> bool:
+        return not any(who.encode() in said for who in self._shut)
+
     async def _pump(
         self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, said: bytearray, *, learn: bool
     ) -> None:
@@ -66,7 +70,7 @@ class Gate:
                 if learn and len(said) < 1024:
                     said += piece
                 async with self._opened:
-                    await self._opened.wait_for(lambda: not any(who.encode() in said for who in self._shut))
+                    await self._opened.wait_for(partial(self._lets_through, said))
                 sink.write(piece)
                 await sink.drain()
         finally:

@@ -22,7 +22,7 @@ _LENGTHS = (20, 20, 30, 40, 40, 60, 60, 100, 150, 400)
 
 class Ending(StrEnum):
     """WHOLE: all that was asked for. REFUSED: an error answer before any text. TOLD: broken off with an error in the
-    stream. SILENT: broken off without a word. CUT: the connection to the router broke. WRONG: other text than before."""
+    stream. SILENT: broken off without a word. CUT: the connection to the router broke. WRONG: not the right text."""
 
     WHOLE = "whole"
     REFUSED = "refused"

@@ -132,6 +132,30 @@ async def test_the_greeter_goes_on_until_it_is_answered_and_again_when_asked(mon
         running.cancel()
 
 
+async def test_a_welcome_that_a_full_disk_takes_not_is_asked_for_again() -> None:
+    kept: list[NodeWelcome] = []
+
+    def keep(welcome: NodeWelcome) -> None:
+        kept.append(welcome)
+        if len(kept) == 1:
+            raise OSError(28, "No space left on device")
+
+    async def welcome(_: web.Request) -> web.Response:
+        return web.Response(body=encode(WELCOME))
+
+    async with control_plane(welcome) as url:
+        greeter = Greeter(
+            membership=lambda: membership(url),
+            build=lambda: HELLO,
+            on_welcome=keep,
+            answered=False,
+            first_pause_s=0.01,
+        )
+        running = asyncio.create_task(greeter.run())
+        await _until(lambda: kept == [WELCOME, WELCOME])
+        running.cancel()
+
+
 async def test_an_answered_start_is_not_repeated() -> None:
     greeter = Greeter(
         membership=lambda: membership(), build=pytest.fail, on_welcome=pytest.fail, answered=True, first_pause_s=0.01

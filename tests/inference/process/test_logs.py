@@ -44,3 +44,12 @@ def test_every_line_of_a_request_names_it_and_tracebacks_show_no_variables(env: 
 def test_json_lines_are_json_and_the_level_can_be_set() -> None:
     (line,) = logged(TANDEM_LOG_JSON="1", TANDEM_LOG_LEVEL="error")
     assert json.loads(line)["event"] == "failed"
+
+
+def test_a_process_whose_log_can_not_be_written_goes_on() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM + "print('went on')"],
+            cwd=ROOT, env={}, stderr=full, stdout=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.stdout == "went on\n"
