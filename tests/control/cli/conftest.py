@@ -31,9 +31,11 @@ class Tandem:
 
     url: str
     secret: str
+    now: Clock
     said: list[str] = field(default_factory=list)
 
     def __call__(self, command: str, *, stdin: str | None = None, **environment: str) -> Result:
+        self.now.advance(1)  # so that the latest of something is one
         env = {"TANDEM_URL": self.url, "TANDEM_TOKEN": self.secret, "COLUMNS": "200"} | environment
         told = CliRunner().invoke(app, _words(command), input=stdin, env=env)
         if told.exception is not None and not isinstance(told.exception, SystemExit):
@@ -89,7 +91,7 @@ def tandem(world: World, server: str, tmp_path: Path, monkeypatch: pytest.Monkey
         turn(world)
 
     monkeypatch.setattr(waiting, "sleep_for", pause)
-    runs = Tandem(server, token())
+    runs = Tandem(server, token(), world.now)
     yield runs
     assert not any(runs.secret in said for said in runs.said)
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from controlplane.operations.models import Operation
-from inference.cli import completion
+from inference.cli import completion, waiting
 from tests.control.cli.conftest import Tandem
 from tests.control.pools.world import World
+
+ROOT = Path(__file__).resolve().parents[3]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -71,3 +77,29 @@ def test_completion_does_not_wait_for_a_slow_control_plane(
 def _late() -> list[str]:
     threading.Event().wait(0.5)
     return ["late"]
+
+
+def test_who_interrupts_waiting_leaves_the_operation_alone(
+    chat: World, tandem: Tandem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(waiting, "sleep_for", interrupt)
+    told = tandem("pools resize m --decode 3 --wait")
+    assert told.exit_code == 130
+    assert "what was begun goes on" in told.stderr
+    assert Operation.objects.get(kind="resize").state == "running"
+
+
+def test_the_program_itself_runs_and_tells_its_exit_code(chat: World, tandem: Tandem) -> None:
+    environment = {"PATH": os.environ["PATH"], "TANDEM_URL": tandem.url, "TANDEM_TOKEN": tandem.secret}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "inference.cli", *words]
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+
+    assert set(run("pools", "list", "-q").stdout.split()) == {"m/decode", "m/prefill"}
+    missing = run("pools", "show", "m/unified")
+    assert (missing.returncode, missing.stdout) == (4, "")
+    assert missing.stderr == "tandem: There is no pool 'unified'.\n"
