@@ -17,6 +17,7 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
 from inference.agent.reporter import NotAdmitted, SendFailed
+from inference.broker.tls import broker_tls
 from inference.contracts.names import CONTROL_QUEUE, TASK_RECORD_NODE_REPORT, node_queue
 
 _REFUSALS = (AuthenticationError, NoPermissionError)
@@ -26,6 +27,7 @@ def make_app(redis_url: str, node_id: str) -> Celery:
     """The agent's app. fixups=[]: a DJANGO_SETTINGS_MODULE in the environment must not pull the database layer in."""
     app = Celery("inference.agent", broker=redis_url, set_as_current=False, fixups=[])
     app.conf.update(
+        broker_use_ssl=broker_tls(redis_url),
         accept_content=["json"],
         task_serializer="json",
         result_backend=None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -64,7 +65,7 @@ class Router:
     async def start(self) -> None:
         await self.tables.start()
         await self._runner.setup()
-        await web.TCPSite(self._runner, self.config.host, self.config.port).start()
+        await web.TCPSite(self._runner, self.config.host, self.config.port, ssl_context=_tls(self.config)).start()
         _log.info("router listens", host=self.config.host, port=self.port)
 
     async def stop(self) -> None:
@@ -120,6 +121,14 @@ async def running(config: RouterConfig) -> AsyncIterator[Router]:
         await router.stop()
         await end(followers)
         await redis.aclose()
+
+
+def _tls(config: RouterConfig) -> ssl.SSLContext | None:
+    if not config.tls_cert:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(config.tls_cert, config.tls_key)
+    return context
 
 
 def _connect(config: RouterConfig) -> Redis:

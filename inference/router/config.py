@@ -63,7 +63,8 @@ class Intervals:
 
 @dataclass(frozen=True, slots=True)
 class RouterConfig:
-    """router_id: names this process in telemetry. data_dir: where the last good tables are kept."""
+    """router_id: names this process in telemetry. data_dir: where the last good tables are kept. tls_cert, tls_key:
+    files with which it answers over HTTPS; empty: over HTTP."""
 
     redis_url: str = field(repr=False)
     cluster_secret: str = field(repr=False)
@@ -71,6 +72,8 @@ class RouterConfig:
     router_id: str
     host: str = "127.0.0.1"
     port: int = 8080
+    tls_cert: str = ""
+    tls_key: str = ""
     deadlines: Deadlines = Deadlines()
     limits: Limits = Limits()
     intervals: Intervals = Intervals()
@@ -80,8 +83,8 @@ def read_config(env: Mapping[str, str], *, host: str | None = None, port: int | 
     """The configuration from environment variables; `host` and `port` win over them.
 
     REDIS_URL and TANDEM_CLUSTER_SECRET_FILE (or TANDEM_CLUSTER_SECRET) are needed; TANDEM_DATA, TANDEM_ROUTER_HOST,
-    TANDEM_ROUTER_PORT and TANDEM_ROUTER_ID are not. Every deadline, limit and interval can be set as
-    TANDEM_ROUTER_<NAME>, for example TANDEM_ROUTER_IDLE_S=20.
+    TANDEM_ROUTER_PORT, TANDEM_ROUTER_ID, TANDEM_ROUTER_TLS_CERT_FILE and TANDEM_ROUTER_TLS_KEY_FILE are not. Every
+    deadline, limit and interval can be set as TANDEM_ROUTER_<NAME>, for example TANDEM_ROUTER_IDLE_S=20.
 
     Raises:
         ValueError: a needed variable is missing, or a number is none or not positive.
@@ -90,6 +93,8 @@ def read_config(env: Mapping[str, str], *, host: str | None = None, port: int | 
     redis_url = env.get("REDIS_URL")
     if not redis_url:
         raise ValueError("REDIS_URL is not set: name the Redis server that carries the routing table")
+    if bool(env.get(ENV_PREFIX + "TLS_CERT_FILE")) != bool(env.get(ENV_PREFIX + "TLS_KEY_FILE")):
+        raise ValueError(f"{ENV_PREFIX}TLS_CERT_FILE and {ENV_PREFIX}TLS_KEY_FILE are set together, or neither")
     chosen_port = port if port is not None else int(_number(env, "PORT", 8080, zero_allowed=True))
     return RouterConfig(
         redis_url=redis_url,
@@ -98,6 +103,8 @@ def read_config(env: Mapping[str, str], *, host: str | None = None, port: int | 
         router_id=env.get(ENV_PREFIX + "ID") or f"{os.uname().nodename}-{chosen_port}",
         host=host or env.get(ENV_PREFIX + "HOST") or "127.0.0.1",
         port=chosen_port,
+        tls_cert=env.get(ENV_PREFIX + "TLS_CERT_FILE", ""),
+        tls_key=env.get(ENV_PREFIX + "TLS_KEY_FILE", ""),
         deadlines=_numbers(env, Deadlines()),
         limits=_numbers(env, Limits()),
         intervals=_numbers(env, Intervals()),

@@ -10,6 +10,7 @@ import os
 
 from celery import Celery
 
+from inference.broker.tls import broker_tls
 from inference.contracts import names
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.config.settings")
@@ -19,6 +20,7 @@ from django.conf import settings
 app = Celery("controlplane")
 app.conf.update(
     broker_url=settings.REDIS_URL,
+    broker_use_ssl=broker_tls(settings.REDIS_URL),
     task_default_queue=names.CONTROL_QUEUE,
     task_ignore_result=True,
     task_acks_late=False,

@@ -15,7 +15,8 @@ from controlplane.config import env
 class Layout:
     """host: the address everything binds. Loopback unless TANDEM_HOST says otherwise: other machines can join then.
 
-    own_redis: False where REDIS_URL names a server that somebody else runs.
+    own_redis: False where REDIS_URL names a server that somebody else runs. tls_cert, tls_key: files with which console
+    and router answer over HTTPS; empty: over HTTP.
     """
 
     root: Path
@@ -25,6 +26,8 @@ class Layout:
     router_port: int
     redis_port: int
     own_redis: bool
+    tls_cert: str = ""
+    tls_key: str = ""
 
     @property
     def logs(self) -> Path:
@@ -40,11 +43,15 @@ class Layout:
 
     @property
     def console_url(self) -> str:
-        return f"http://{self.host}:{self.console_port}"
+        return f"{self.scheme}://{self.host}:{self.console_port}"
 
     @property
     def router_url(self) -> str:
-        return f"http://{self.host}:{self.router_port}"
+        return f"{self.scheme}://{self.host}:{self.router_port}"
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.tls_cert else "http"
 
 
 def layout_from_environment() -> Layout:
@@ -52,6 +59,7 @@ def layout_from_environment() -> Layout:
     Raises:
         ImproperlyConfigured: a variable is malformed.
     """
+    tls_cert, tls_key = _tls_files()
     return Layout(
         root=settings.ROOT,
         data=settings.DATA_DIR,
@@ -60,7 +68,19 @@ def layout_from_environment() -> Layout:
         router_port=env.port("TANDEM_ROUTER_PORT", 8001),
         redis_port=env.port("TANDEM_REDIS_PORT", 6390),
         own_redis=env.flag("TANDEM_OWN_REDIS", not env.text("REDIS_URL")),
+        tls_cert=tls_cert,
+        tls_key=tls_key,
     )
+
+
+def _tls_files() -> tuple[str, str]:
+    cert, key = env.text("TANDEM_TLS_CERT_FILE"), env.text("TANDEM_TLS_KEY_FILE")
+    if bool(cert) != bool(key):
+        raise ImproperlyConfigured("TANDEM_TLS_CERT_FILE and TANDEM_TLS_KEY_FILE are set together, or neither")
+    for name, path in (("TANDEM_TLS_CERT_FILE", cert), ("TANDEM_TLS_KEY_FILE", key)):
+        if path and not Path(path).is_file():
+            raise ImproperlyConfigured(f"{name} is {path!r}, which is no file")
+    return cert, key
 
 
 def _host() -> str:

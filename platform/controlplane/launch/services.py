@@ -43,6 +43,7 @@ def tandem_services(layout: Layout, join_token: str | None) -> list[Service]:
     agent_data = layout.data / "agent"
     # Not as an argument: every user of the machine can read those.
     join = {"TANDEM_JOIN_TOKEN": join_token} if join_token else {}
+    tls = {"CERT_FILE": layout.tls_cert, "KEY_FILE": layout.tls_key} if layout.tls_cert else {}
     return [
         Service(
             name="console",
@@ -51,6 +52,9 @@ def tandem_services(layout: Layout, join_token: str | None) -> list[Service]:
                 *(sys.executable, "-m", "uvicorn", "controlplane.config.asgi:application"),
                 *("--host", layout.host, "--port", str(layout.console_port)),
                 *("--lifespan", "off", "--no-access-log", "--timeout-graceful-shutdown", "3"),
+                # Whose address a request names is decided by TANDEM_BEHIND_PROXY alone.
+                "--no-proxy-headers",
+                *(word for name, path in tls.items() for word in (f"--ssl-{name.replace('_', '').lower()}", path)),
             ],
             is_ready=lambda: ready.http_answers(f"{layout.console_url}/healthz"),
         ),
@@ -87,6 +91,7 @@ def tandem_services(layout: Layout, join_token: str | None) -> list[Service]:
                 *("--host", layout.host, "--port", str(layout.router_port)),
             ],
             is_ready=lambda: ready.http_answers(f"{layout.router_url}/health/live"),
+            environment={f"TANDEM_ROUTER_TLS_{name}": path for name, path in tls.items()},
         ),
         Service(
             name="agent",
