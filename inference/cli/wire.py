@@ -149,6 +149,7 @@ class RolloutPolicy(Struct, frozen=True, kw_only=True):
     max_error_rate: float = 0.05
     max_slo_miss_rate: float = 0.2
     min_requests: int = 20
+    quiet_s: float = 300.0
     step_deadline_s: float = 3600.0
 
 

@@ -43,9 +43,10 @@ def share_above(histogram: Histogram, seconds: float) -> float | None:
     return sum(count for bucket, count in histogram.counts.items() if bucket_value(bucket) > seconds) / histogram.total
 
 
-def what_is_wrong(health: Health, policy: RolloutPolicy) -> str:
-    """Why the revision is not to serve on, in words; empty while nothing is, or while too few requests tell."""
-    if health.requests < max(1, policy.min_requests):
+def what_is_wrong(health: Health, policy: RolloutPolicy, *, least: int) -> str:
+    """Why the revision is not to serve on, in words; empty while nothing is, or while fewer than `least` requests
+    tell."""
+    if health.requests < max(1, least):
         return ""
     if health.error_rate is not None and health.error_rate > policy.max_error_rate:
         return f"{health.error_rate:.1%} of {health.requests} requests failed, more than {policy.max_error_rate:.1%}"

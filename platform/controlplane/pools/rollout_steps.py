@@ -1,6 +1,6 @@
 """What a roll-out does next. Pure: everything is read from the state as it is now.
 
-share 0 ──> first step ──(all ready, observed, enough requests, healthy)──> next step ──> ... ──> all ──> promoted
+share 0 ──> first step ──(all ready, observed, judged by enough requests, or quiet)──> next ──> ... ──> all ──> promoted
                 └────────(a worker fails, too many errors or misses, not through in time)──> taken back
 """
 
@@ -69,7 +69,8 @@ def decide(
     failed = next((each for each in ours if each.phase == WorkerPhase.FAILED), None)
     if failed is not None:
         return TakeBack(f"{failed.name} failed: {failed.reason or 'no reason known'}")
-    if rollout.judged and (wrong := what_is_wrong(health, policy)):
+    least = 1 if _observed_s(rollout, now) >= max(policy.observe_s, policy.quiet_s) else policy.min_requests
+    if rollout.judged and (wrong := what_is_wrong(health, policy, least=least)):
         return TakeBack(wrong)
     waiting = _waits_for(rollout, pools, ours, health, policy, now)
     if waiting is None:
@@ -97,12 +98,18 @@ def _waits_for(
         return Wait(True, f"paused at {rollout.share:.0%}")
     if not rollout.judged or not rollout.share:
         return None
-    observed = 0.0 if rollout.ready_at is None else (now - rollout.ready_at).total_seconds()
+    observed = _observed_s(rollout, now)
     if observed < policy.observe_s:
         return Wait(True, f"is observed for {policy.observe_s - observed:.0f} s more")
-    if health.requests < policy.min_requests:
-        return Wait(True, f"has {health.requests} of the {policy.min_requests} requests that it is judged by")
+    if health.requests < policy.min_requests and observed < policy.quiet_s:
+        judged_by = f"has {health.requests} of the {policy.min_requests} requests that it is judged by"
+        return Wait(True, f"{judged_by}, and goes on without more in {policy.quiet_s - observed:.0f} s")
     return None
+
+
+def _observed_s(rollout: RolloutSeen, now: datetime) -> float:
+    """Seconds since all workers of the present share became ready; 0 while they are not."""
+    return 0.0 if rollout.ready_at is None else (now - rollout.ready_at).total_seconds()
 
 
 def next_share(share: float, pools: Sequence[PoolSeen], policy: RolloutPolicy) -> float:

@@ -76,8 +76,18 @@ def test_it_begins_at_once() -> None:
         (replace(AT_HALF, ready_at=NOW), HALF_UP, GOOD, "is observed for 30 s more"),
         (replace(AT_HALF, ready_at=None), HALF_UP, GOOD, "is observed for 30 s more"),
         (replace(AT_HALF, paused=True), HALF_UP, GOOD, "paused at 50%"),
-        (AT_HALF, HALF_UP, Health(requests=3), "has 3 of the 10 requests that it is judged by"),
-        (AT_HALF, HALF_UP, Health(), "has 0 of the 10 requests that it is judged by"),
+        (
+            AT_HALF,
+            HALF_UP,
+            Health(requests=3),
+            "has 3 of the 10 requests that it is judged by, and goes on without more in 260 s",
+        ),
+        (
+            AT_HALF,
+            HALF_UP,
+            Health(),
+            "has 0 of the 10 requests that it is judged by, and goes on without more in 260 s",
+        ),
     ],
 )
 def test_it_waits_and_says_what_for(rollout: RolloutSeen, workers: list[WorkerSeen], health: Health, why: str) -> None:
@@ -121,12 +131,21 @@ def test_a_pause_has_no_deadline() -> None:
 
 def test_few_requests_say_nothing() -> None:
     """One failure of one request is no error rate of 100 %."""
-    assert what_is_wrong(Health(1, 1.0, 1.0), POLICY) == ""
-    assert what_is_wrong(Health(), replace_policy(min_requests=0)) == ""
+    assert what_is_wrong(Health(1, 1.0, 1.0), POLICY, least=10) == ""
+    assert what_is_wrong(Health(), POLICY, least=0) == ""
 
 
-def replace_policy(**changes: float) -> RolloutPolicy:
-    return RolloutPolicy(**{**{"observe_s": 30.0, "min_requests": 10}, **changes})  # type: ignore[arg-type]
+def test_where_nobody_asks_anything_it_goes_on_after_a_while() -> None:
+    quiet = replace(AT_HALF, ready_at=NOW - timedelta(seconds=POLICY.quiet_s))
+
+    assert decided(quiet, HALF_UP, Health()) == Step(1.0)
+    assert decided(quiet, HALF_UP, Health(3, 0.0, None)) == Step(1.0)
+
+
+def test_the_few_requests_of_a_quiet_time_are_judged() -> None:
+    quiet = replace(AT_HALF, ready_at=NOW - timedelta(seconds=POLICY.quiet_s))
+
+    assert decided(quiet, HALF_UP, Health(2, 0.5, None)) == TakeBack("50.0% of 2 requests failed, more than 10.0%")
 
 
 def test_a_roll_back_is_not_judged() -> None:
@@ -191,6 +210,7 @@ def test_nothing_seen_is_not_known_rather_than_good() -> None:
         ({"max_error_rate": 1.1}, "policy.max_error_rate"),
         ({"max_slo_miss_rate": float("nan")}, "policy.max_slo_miss_rate"),
         ({"min_requests": -1}, "policy.min_requests"),
+        ({"quiet_s": -1.0}, "policy.quiet_s"),
         ({"step_deadline_s": 0.0}, "policy.step_deadline_s"),
     ],
 )

@@ -115,7 +115,9 @@ def test_it_waits_for_observation_and_requests_and_says_so(full: World) -> None:
     assert "observed for" in full.steps(operation)[0]
     full.now.advance(60)
     full.sweep()
-    assert full.steps(operation)[0] == "50% of the workers: has 0 of the 5 requests that it is judged by"
+    assert full.steps(operation)[0] == (
+        "50% of the workers: has 0 of the 5 requests that it is judged by, and goes on without more in 218 s"
+    )
     assert full.operation(operation).state == OperationState.RUNNING
 
     did(full, 2, completed=5)
