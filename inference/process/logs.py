@@ -41,7 +41,7 @@ def configure_logging(env: Mapping[str, str], *, libraries: int = logging.WARNIN
 
 
 class _Printer(structlog.PrintLogger):
-    """A line that can't be written (a full disk, a pipe that nobody reads any more) is lost, and whoever logs goes on."""
+    """A line that can't be written (a full disk, a pipe that nobody reads) is lost, and whoever logs goes on."""
 
     def msg(self, message: str) -> None:
         with contextlib.suppress(OSError):

@@ -128,8 +128,7 @@ class World:
 
 @contextlib.contextmanager
 def running_world(data: Path, *, database: str) -> Iterator[World]:
-    """data: an empty folder. database: "sqlite" or "postgres". Nothing runs any more at the end, whatever happened; what
-    still runs after it was told to stop is for the caller to look at."""
+    """data: an empty folder. database: "sqlite" or "postgres". Nothing is left running at the end, whatever happened."""
     with contextlib.ExitStack() as stack:
         for folder in ("logs", "nodes", "secrets"):
             (data / folder).mkdir()
