@@ -13,21 +13,30 @@ from inference.contracts.console import (
     DeviceView,
     ModelView,
     NodeView,
+    OperationPreview,
     OperationStepView,
+    OperationTargetView,
     OperationView,
     PoolFrame,
     PoolView,
+    PreviewMoment,
     Quantiles,
+    RevisionView,
+    RolloutView,
     TelemetryFrame,
     WorkerView,
 )
+from inference.contracts.models import KvLayers, ModelShape
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import (
     DeviceKind,
+    ModelSource,
+    NodeDesired,
     NodePhase,
     OperationKind,
     OperationState,
     Role,
+    StepState,
     WorkerDesired,
     WorkerPhase,
 )
@@ -89,6 +98,25 @@ def pool(deployment: str, role: Role, replicas: int, workers: tuple[WorkerView, 
     return PoolView(**{**values, **changes})
 
 
+#: Ids that several views name.
+ROLL_OUT = "0b0e9a52-4d0b-4a52-9d0a-6a0e3b6f0001"
+REBALANCE = "0b0e9a52-4d0b-4a52-9d0a-6a0e3b6f0002"
+
+
+def revision(
+    number: int, model: str, kv_tokens: int = 16384, *, age_s: float = 3600, note: str = "", hub: str = ""
+) -> RevisionView:
+    return RevisionView(
+        number=number,
+        model=model,
+        model_revision=hub,
+        settings=EngineSettings(kv_tokens=kv_tokens),
+        note=note,
+        created_by="ada",
+        created_at=iso(age_s),
+    )
+
+
 def deployments() -> list[DeploymentView]:
     small = "smollm2-135m"
     big = "qwen3-8b"
@@ -121,6 +149,17 @@ def deployments() -> list[DeploymentView]:
         kv_blocks_used=None,
         kv_blocks_total=None,
     )
+    switching = worker(
+        Role.DECODE,
+        4,
+        big,
+        "gpu-5",
+        "rack-2-04",
+        phase=WorkerPhase.SWITCHING,
+        observed_role=Role.PREFILL,
+        running=0,
+        revision=3,
+    )
     drain = worker(
         Role.PREFILL,
         2,
@@ -143,6 +182,7 @@ def deployments() -> list[DeploymentView]:
             settings=EngineSettings(),
             created_at=iso(3600),
             deleting=False,
+            revisions=(revision(1, small),),
             pools=(
                 pool(small, Role.PREFILL, 1, (worker(Role.PREFILL, 1, small, "cpu-0"),)),
                 pool(small, Role.DECODE, 1, (worker(Role.DECODE, 1, small, "cpu-1"),)),
@@ -157,13 +197,31 @@ def deployments() -> list[DeploymentView]:
             settings=EngineSettings(),
             created_at=iso(86400),
             deleting=False,
+            revision=2,
+            revisions=(
+                revision(1, "qwen3-8b-instruct", age_s=86400),
+                revision(2, "qwen3-8b-instruct", 32768, age_s=40000, note="Room for longer chats"),
+                revision(3, "qwen3-8b-instruct", 32768, age_s=140, note="Weights of November", hub="2026-11"),
+            ),
+            rollout=RolloutView(
+                operation_id=ROLL_OUT,
+                stable=2,
+                candidate=3,
+                share=0.4,
+                wanted=2,
+                ready=1,
+                total=5,
+                requests=412,
+                error_rate=0.0024,
+                slo_miss_rate=0.061,
+            ),
             pools=(
                 pool(big, Role.PREFILL, 1, (worker(Role.PREFILL, 1, big, "gpu-0", "rack-2-04"), drain)),
                 pool(
                     big,
                     Role.DECODE,
                     4,
-                    (worker(Role.DECODE, 1, big, "gpu-4", "rack-2-04"), failed, backoff),
+                    (worker(Role.DECODE, 1, big, "gpu-4", "rack-2-04"), failed, backoff, switching),
                     refusals=(
                         "1 more decode worker is wanted, but no GPU with 24 GiB free is left on any ready node.",
                     ),
@@ -203,6 +261,20 @@ def nodes(current: list[DeploymentView]) -> list[NodeView]:
             kind=DeviceKind.GPU,
             index=index,
             name="NVIDIA L4",
+            id=10 + index,
+            labels=("fast",) if index == 0 else (),
+            maintenance=index == 6,
+            maintenance_note="Fan is loud" if index == 6 else "",
+            reserved_for="qwen3-8b" if index == 4 else "",
+            fault="It fell off the bus; the machine has to be restarted." if index == 7 else "",
+            xid=79 if index == 7 else None,
+            ecc_uncorrected=0 if index < 6 else None,
+            nvlink_peers=(f"gpu-{index ^ 1}",) if index < 6 else (),
+            pcie_gen=4,
+            pcie_width=16,
+            power_limit_w=72.0,
+            memory_bandwidth_use=random.random() * 0.8 if index < 5 else None,
+            sm_use=random.random() * 0.7 if index < 5 else None,
             memory_total=24 * GIB,
             memory_used=int((0.93 if index == 4 else 0.6) * 24 * GIB) if index < 5 else None,
             utilization=random.random() if index < 5 else None,
@@ -211,33 +283,91 @@ def nodes(current: list[DeploymentView]) -> list[NodeView]:
             cores=(),
             worker_id=holders.get(("rack-2-04", f"gpu-{index}")),
         )
-        for index in range(6)
+        for index in range(8)
+    )
+    mig = tuple(
+        DeviceView(
+            id=30 + index,
+            device_id=f"mig-{index}",
+            kind=DeviceKind.GPU,
+            index=index,
+            name="NVIDIA H100 1g.10gb",
+            parent="gpu-0",
+            memory_total=10 * GIB,
+            memory_used=0,
+            utilization=None,
+            temperature_c=41.0,
+            power_w=None,
+            cores=(),
+            worker_id=None,
+        )
+        for index in range(3)
     )
     return [
-        _node("desk", "10.0.0.4", 8, 24, cpu, NodePhase.READY),
-        _node("rack-2-04", "10.0.2.14", 64, 512, gpu, NodePhase.READY),
-        _node("rack-2-05", "10.0.2.15", 64, 512, (), NodePhase.LOST),
+        _node("desk", "10.0.0.4", 8, 24, cpu, NodePhase.READY, labels=("office",)),
+        _node(
+            "rack-2-04",
+            "10.0.2.14",
+            64,
+            512,
+            gpu,
+            NodePhase.READY,
+            labels=("rack=r2", "switch=s1"),
+            desired=NodeDesired.DRAINING,
+            cordon_reason="New power supply at noon",
+            workers=6,
+        ),
+        _node("rack-2-05", "10.0.2.15", 64, 512, (), NodePhase.LOST, labels=("rack=r2",)),
+        _node(
+            "rack-3-01",
+            "10.0.3.11",
+            96,
+            1024,
+            mig,
+            NodePhase.READY,
+            labels=("rack=r3",),
+            desired=NodeDesired.CORDONED,
+            cordon_reason="Memory test",
+            clock_offset_s=-41.2,
+            warnings=("Its clock is 41 s behind ours. Nothing depends on it, but its logs tell it.",),
+        ),
+        _node("old-1", "10.0.9.9", 16, 64, (), NodePhase.LOST, desired=NodeDesired.RETIRED),
     ]
 
 
-def _node(name: str, address: str, cores: int, gib: int, devices: tuple[DeviceView, ...], phase: NodePhase) -> NodeView:
+def _node(
+    name: str,
+    address: str,
+    cores: int,
+    gib: int,
+    devices: tuple[DeviceView, ...],
+    phase: NodePhase,
+    **changes: object,
+) -> NodeView:
     lost = phase == NodePhase.LOST
-    return NodeView(
-        id=name,
-        name=name,
-        hostname=f"{name}.lab",
-        address=address,
-        phase=phase,
-        agent_version="0.1.0",
-        cpu_cores=cores,
-        memory_total=gib * GIB,
-        memory_used=None if lost else int(0.41 * gib * GIB),
-        generation=12,
-        observed_generation=12,
-        joined_at=iso(90000),
-        last_report_at=iso(740 if lost else 1),
-        devices=devices,
-    )
+    values: dict[str, object] = {
+        "id": name,
+        "name": name,
+        "hostname": f"{name}.lab",
+        "address": address,
+        "phase": phase,
+        "agent_version": "0.1.0",
+        "cpu_cores": cores,
+        "memory_total": gib * GIB,
+        "memory_used": None if lost else int(0.41 * gib * GIB),
+        "generation": 12,
+        "observed_generation": 12,
+        "joined_at": iso(90000),
+        "last_report_at": iso(740 if lost else 1),
+        "devices": devices,
+        "clock_offset_s": None if lost else 0.02,
+        "driver": "550.90.07" if devices and devices[0].kind == DeviceKind.GPU else "",
+        "interfaces": (f"eth0 {address}", "ib0 192.168.7.4"),
+        "engines": {"native": "0.1.0"},
+        "disk_total": 1800 * GIB,
+        "disk_free": 640 * GIB,
+    }
+    return NodeView(**{**values, **changes})
 
 
 def models() -> list[ModelView]:
@@ -247,13 +377,56 @@ def models() -> list[ModelView]:
             path="/var/lib/tandem/models/smollm2-135m-instruct",
             description="SmolLM2 135M Instruct, the default",
             created_at=iso(90000),
+            licence="apache-2.0",
+            shape=ModelShape(
+                architecture="llama",
+                context_length=8192,
+                parameters=134_515_008,
+                active_parameters=134_515_008,
+                dtype="bfloat16",
+                weights_bytes={"BF16": 269_030_016},
+                kv=(KvLayers(layers=30, heads=3, head_elements=128),),
+                engines={"native": ""},
+            ),
+            shape_from="its files here",
+            kv_bytes_per_token=23040,
+            kv_bytes_of_context=23040 * 8192,
         ),
-        ModelView(name="qwen3-8b-instruct", path="Qwen/Qwen3-8B", description="", created_at=iso(80000)),
+        ModelView(
+            name="qwen3-8b-instruct",
+            path="Qwen/Qwen3-8B",
+            description="",
+            created_at=iso(80000),
+            source=ModelSource.HUB,
+            revision="2026-11",
+            licence="apache-2.0",
+            shape=ModelShape(
+                architecture="qwen3",
+                context_length=40960,
+                parameters=8_190_735_360,
+                active_parameters=8_190_735_360,
+                dtype="bfloat16",
+                weights_bytes={"BF16": 16_381_470_720},
+                kv=(KvLayers(layers=36, heads=8, head_elements=256),),
+                engines={"native": ""},
+            ),
+            shape_from="node rack-2-04",
+            kv_bytes_per_token=147456,
+            kv_bytes_of_context=147456 * 40960,
+        ),
+        ModelView(
+            name="mystery",
+            path="https://weights.lab/mystery-v2.tar",
+            description="Nobody has read its files yet",
+            created_at=iso(500),
+            source=ModelSource.WEB,
+        ),
     ]
 
 
 def operation(title: str, target: str, state: OperationState, age_s: float, **changes: object) -> OperationView:
-    done = state != OperationState.RUNNING
+    done = state not in (OperationState.RUNNING, OperationState.QUEUED)
+    queued = state == OperationState.QUEUED
     values: dict[str, object] = {
         "id": str(uuid.uuid4()),
         "kind": OperationKind.RESIZE,
@@ -264,32 +437,118 @@ def operation(title: str, target: str, state: OperationState, age_s: float, **ch
         "reason": "",
         "before": "1 replica",
         "after": "2 replicas",
-        "progress": 1.0 if done else 0.4,
+        "progress": 1.0 if done else 0.0 if queued else 0.4,
         "outcome": "All replicas are ready." if state == OperationState.SUCCEEDED else "",
-        "started_at": iso(age_s),
+        "requested_at": iso(age_s + 1),
+        "started_at": None if queued else iso(age_s),
         "finished_at": iso(age_s - 18) if done else None,
+        "targets": (target_of(target),),
+        "cancellable": not done,
+        "retryable": state in (OperationState.FAILED, OperationState.CANCELLED),
         "steps": (
-            OperationStepView(at=iso(age_s), text="Asked for by admin"),
-            OperationStepView(at=iso(age_s - 1), text="decode-2 placed on desk (cpu-2)"),
-            OperationStepView(at=iso(age_s - 6), text="decode-2 loads its weights"),
+            OperationStepView(at=iso(age_s), finished_at=iso(age_s), text="Asked for by admin"),
+            OperationStepView(at=iso(age_s - 1), finished_at=iso(age_s - 1), text="decode-2 placed on desk (cpu-2)"),
+            OperationStepView(
+                at=iso(age_s - 2),
+                finished_at=iso(age_s - 6.3) if done else None,
+                text="decode-2 loads its weights",
+                state=StepState.DONE if done else StepState.RUNNING,
+            ),
         ),
     }
     return OperationView(**{**values, **changes})
 
 
+def target_of(name: str) -> OperationTargetView:
+    deployment, slash, role = name.partition("/")
+    if not slash:
+        return OperationTargetView(kind="deployment", id=name, name=name, href=f"/pools?deployment={name}")
+    return OperationTargetView(
+        kind="pool", id=f"{deployment}-{role}", name=name, href=f"/pools?pool={deployment}-{role}"
+    )
+
+
+def preview() -> OperationPreview:
+    return OperationPreview(
+        flip=("decode-3 on rack-2-04 gpu-3: decode to prefill",),
+        start=("prefill-4 on desk cpu-2",),
+        stop=("decode-2 on rack-2-04 gpu-2",),
+        moments=(
+            PreviewMoment(text="now", devices=5, prefill=1, decode=3),
+            PreviewMoment(text="flip decode-3, drain decode-2", devices=5, prefill=1, decode=1),
+            PreviewMoment(text="decode-3 ready, decode-2 gone", devices=4, prefill=2, decode=1),
+            PreviewMoment(text="start prefill-4", devices=5, prefill=2, decode=1),
+            PreviewMoment(text="prefill-4 ready", devices=5, prefill=3, decode=1),
+        ),
+        devices_max=5,
+        budget=5,
+        warnings=("decode falls to 1, fewer than its minimum of 2.",),
+    )
+
+
 def operations() -> list[OperationView]:
     return [
         operation(
-            "Resize decode of qwen3-8b",
-            "qwen3-8b/decode",
+            "Rebalance qwen3-8b from 1 prefill, 4 decode to 3 prefill, 2 decode",
+            "qwen3-8b/prefill",
             OperationState.RUNNING,
             41,
-            before="3 replicas",
-            after="4 replicas",
-            reason="Evening traffic",
+            id=REBALANCE,
+            kind=OperationKind.REBALANCE,
+            before="1 prefill, 4 decode",
+            after="3 prefill, 2 decode",
+            reason="Long prompts since the morning",
+            targets=(target_of("qwen3-8b/prefill"), target_of("qwen3-8b/decode")),
+            preview=preview(),
+            steps=(
+                OperationStepView(at=iso(41), finished_at=iso(41), text="Asked for by ada"),
+                OperationStepView(at=iso(40), finished_at=iso(33.4), text="decode-3 finishes what it has"),
+                OperationStepView(
+                    at=iso(33),
+                    finished_at=iso(31),
+                    text="decode-3 switches to prefill",
+                    state=StepState.FAILED,
+                    cause="Its token after the change was not the one expected; it goes on as a decode worker.",
+                ),
+                OperationStepView(
+                    at=iso(31), finished_at=iso(31), text="prefill-4 on desk cpu-2", state=StepState.SKIPPED
+                ),
+                OperationStepView(at=iso(30), text="decode-4 switches to prefill", state=StepState.RUNNING),
+            ),
         ),
         operation(
-            "Resize prefill of qwen3-8b",
+            "Resize decode of qwen3-8b to 6",
+            "qwen3-8b/decode",
+            OperationState.QUEUED,
+            12,
+            before="4 replicas",
+            after="6 replicas",
+            queued_behind=(REBALANCE,),
+            steps=(),
+        ),
+        operation(
+            "Roll out revision 3 of qwen3-8b",
+            "qwen3-8b",
+            OperationState.RUNNING,
+            140,
+            id=ROLL_OUT,
+            kind=OperationKind.ROLL_OUT,
+            before="revision 2",
+            after="revision 3",
+        ),
+        operation(
+            "Measure the network between 3 nodes",
+            "rack-2-04",
+            OperationState.SUCCEEDED,
+            700,
+            kind=OperationKind.MEASURE_NETWORK,
+            before="",
+            after="",
+            outcome="6 links measured.",
+            targets=(OperationTargetView(kind="node", id="rack-2-04", name="rack-2-04", href="/fleet?node=rack-2-04"),),
+        ),
+        operation(
+            "Resize prefill of qwen3-8b to 1",
             "qwen3-8b/prefill",
             OperationState.SUCCEEDED,
             900,
@@ -297,11 +556,22 @@ def operations() -> list[OperationView]:
             after="1 replica",
         ),
         operation(
-            "Resize decode of qwen3-8b",
+            "Resize decode of qwen3-8b to 2",
             "qwen3-8b/decode",
             OperationState.SUPERSEDED,
             1500,
             outcome="A later resize took over.",
+        ),
+        operation(
+            "Drain rack-2-05",
+            "rack-2-05",
+            OperationState.CANCELLED,
+            2400,
+            kind=OperationKind.DRAIN_NODE,
+            before="active",
+            after="draining",
+            outcome="rack-2-05 is active again.",
+            targets=(OperationTargetView(kind="node", id="rack-2-05", name="rack-2-05", href="/fleet?node=rack-2-05"),),
         ),
         operation(
             "Deploy smollm2-135m",

@@ -2,6 +2,8 @@
 
     python -m frontend.testing.rehearsal [--port 8800] [--empty]
 
+Who signs in as "viewer" or "operator" has that role; everybody else is an administrator.
+
 For the eye only: product tests run against the real control plane.
 """
 
@@ -11,7 +13,6 @@ import argparse
 import asyncio
 import json
 import random
-import secrets
 import time
 import uuid
 from pathlib import Path
@@ -20,6 +21,8 @@ import msgspec
 from aiohttp import WSMsgType, web
 
 from frontend.testing import fleet
+from frontend.testing.answers import answer, page, refuse
+from frontend.testing.records import Records, person, record_routes
 from inference.contracts import codec
 from inference.contracts.console import (
     DeploymentChanged,
@@ -49,7 +52,7 @@ class Rehearsal:
         self.nodes = [] if empty else fleet.nodes(self.deployments)
         self.models = [] if empty else fleet.models()
         self.operations = [] if empty else fleet.operations()
-        self.keys: list[dict[str, object]] = []
+        self.records = Records(empty)
         now = int(time.time())
         self.frames = [fleet.frame(second, self.deployments) for second in range(now - 590, now)]
         self.sockets: set[web.WebSocketResponse] = set()
@@ -127,15 +130,11 @@ class Rehearsal:
         await self.send(OperationChanged(operation=self.operations[op]))
 
     def session(self) -> dict[str, object]:
-        return {"user": {"username": self.user} if self.user else None, "csrf": "rehearsal"}
-
-
-def answer(value: object, status: int = 200) -> web.Response:
-    return web.json_response(msgspec.to_builtins(value), status=status)
-
-
-def refuse(status: int, code: str, message: str, field: str | None = None, current: object = None) -> web.Response:
-    return answer({"status": status, "code": code, "detail": message, "field": field, "current": current}, status)
+        return {
+            "user": None if self.user is None else person(self.user),
+            "csrf": "rehearsal",
+            "oidc": {"name": "Lab SSO", "url": "/api/v1/session/oidc"},
+        }
 
 
 def routes(stage: Rehearsal) -> web.RouteTableDef:
@@ -166,12 +165,6 @@ def routes(stage: Rehearsal) -> web.RouteTableDef:
         await stage.send(ModelChanged(model=model))
         return answer(model, 201)
 
-    @table.post("/api/v1/join-tokens")
-    async def join_token(request: web.Request) -> web.Response:
-        token = secrets.token_urlsafe(24)
-        command = f"make join URL=http://10.0.0.4:8000 TOKEN={token}"
-        return answer({"token": token, "expires_at": fleet.iso(-3600), "command": command}, 201)
-
     @table.patch("/api/v1/pools/{pool}")
     async def resize(request: web.Request) -> web.Response:
         body = await request.json()
@@ -184,6 +177,9 @@ def routes(stage: Rehearsal) -> web.RouteTableDef:
             return refuse(
                 400, "over_capacity", f"{body['replicas']} replicas need more slots than there are.", "replicas"
             )
+        if request.query.get("dry_run") == "true":
+            preview = fleet.preview()
+            return answer({"operation": fleet.operation("", "", OperationState.QUEUED, 0, preview=preview)})
         stage.operations.insert(
             0,
             fleet.operation(
@@ -194,6 +190,7 @@ def routes(stage: Rehearsal) -> web.RouteTableDef:
                 before=f"{pool.replicas} replicas",
                 after=f"{body['replicas']} replicas",
                 reason=body["reason"],
+                id=str(uuid.uuid4()),
                 steps=(),
             ),
         )
@@ -202,37 +199,6 @@ def routes(stage: Rehearsal) -> web.RouteTableDef:
         task = asyncio.create_task(stage.resize(at, number, 0, body["replicas"]))
         stage.tasks.add(task)
         return answer({"pool": stage.deployments[at].pools[number], "operation": stage.operations[0]}, 202)
-
-    @table.post("/api/v1/workers/{worker}/restart")
-    async def restart(request: web.Request) -> web.Response:
-        return answer({}, 202)
-
-    @table.get("/api/v1/keys")
-    async def keys(request: web.Request) -> web.Response:
-        return answer({"items": stage.keys, "next": None})
-
-    @table.post("/api/v1/keys")
-    async def create_key(request: web.Request) -> web.Response:
-        body = await request.json()
-        key = "sk-tandem-" + secrets.token_urlsafe(32)
-        days = body.get("expires_in_days")
-        row = {
-            "id": str(uuid.uuid4()),
-            "name": body["name"],
-            "prefix": key[:14],
-            "created_at": fleet.iso(),
-            "expires_at": fleet.iso(-86400 * days) if days else None,
-            "revoked_at": None,
-        }
-        stage.keys.insert(0, row)
-        return answer({**row, "key": key}, 201)
-
-    @table.delete("/api/v1/keys/{key}")
-    async def revoke(request: web.Request) -> web.Response:
-        for row in stage.keys:
-            if row["id"] == request.match_info["key"]:
-                row["revoked_at"] = fleet.iso()
-        return web.Response(status=204)
 
     @table.get("/api/v1/playground/info")
     async def info(request: web.Request) -> web.Response:
@@ -285,10 +251,54 @@ def routes(stage: Rehearsal) -> web.RouteTableDef:
         return connection
 
     @table.get("/{path:.*}")
-    async def page(request: web.Request) -> web.FileResponse:
+    async def console_page(request: web.Request) -> web.FileResponse:
         file = DIST / request.match_info["path"]
         return web.FileResponse(file if file.is_file() else DIST / "index.html")
 
+    return table
+
+
+def operation_routes(stage: Rehearsal) -> web.RouteTableDef:
+    """Everything that begins an operation is tried with the same preview, and done by noting that it was asked for."""
+    table = web.RouteTableDef()
+
+    @table.get("/api/v1/operations")
+    async def operations(request: web.Request) -> web.Response:
+        wanted = {name: request.query[name] for name in ("state", "kind") if name in request.query}
+        return page([one for one in stage.operations if all(getattr(one, name) == wanted[name] for name in wanted)])
+
+    @table.get("/api/v1/deployments/{name}/rollout")
+    async def rollout(request: web.Request) -> web.Response:
+        policy = {"step": None, "observe_s": 30.0, "max_error_rate": 0.05, "max_slo_miss_rate": 0.2}
+        return answer({"policy": {**policy, "min_requests": 20, "step_deadline_s": 3600.0}, "rollout": None})
+
+    async def begin(request: web.Request) -> web.Response:
+        what = request.path.removeprefix("/api/v1/")
+        made = fleet.operation(what.replace("/", " "), "smollm2-135m", OperationState.RUNNING, 0, steps=())
+        if request.query.get("dry_run") == "true":
+            return answer({"operation": msgspec.structs.replace(made, preview=fleet.preview())})
+        busy = any(one.id == fleet.REBALANCE and one.finished_at is None for one in stage.operations)
+        if what.endswith("rebalance") and busy and "on_conflict" not in request.query:
+            first = stage.operations[0]
+            sentence = f'"{first.title}" runs on qwen3-8b/prefill. Wait until it has ended, or cancel it.'
+            return refuse(409, "operation_conflict", sentence, None, {"operation": fleet.REBALANCE})
+        stage.operations.insert(0, made)
+        await stage.send(OperationChanged(operation=made))
+        return answer({"operation": made}, 202)
+
+    for path in (
+        "deployments/{name}/rebalance",
+        "deployments/{name}/rollout",
+        "deployments/{name}/rollout/{turn}",
+        "deployments/{name}/rollback",
+        "workers/{worker}/flip",
+        "workers/{worker}/restart",
+        "nodes/{node}/{action}",
+        "links/measure",
+        "models/{name}/fetch",
+        "operations/{id}/{action}",
+    ):
+        table.post(f"/api/v1/{path}")(begin)
     return table
 
 
@@ -329,6 +339,8 @@ def main() -> None:
     chosen = parser.parse_args()
     app = web.Application()
     app["stage"] = Rehearsal(chosen.empty)
+    app.add_routes(record_routes(app["stage"].records))
+    app.add_routes(operation_routes(app["stage"]))
     app.add_routes(routes(app["stage"]))
     app.on_startup.append(start_ticking)
     web.run_app(app, host="127.0.0.1", port=chosen.port, print=None)

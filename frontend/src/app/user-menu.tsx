@@ -11,8 +11,9 @@ import {
 import { notifications } from "@mantine/notifications";
 import { useState } from "react";
 import { OwnPasswordDialog } from "@/features/access/own-password-dialog";
-import { ROLE_MEANS } from "@/features/access/roles";
+import { ROLE_NAME } from "@/features/access/roles";
 import { useSignOut } from "@/features/access/api/sign-out";
+import { UserRole } from "@/generated/contracts";
 import { messageOf } from "@/lib/api";
 import { useWho } from "@/lib/who";
 import classes from "./user-menu.module.css";
@@ -40,7 +41,7 @@ export function UserMenu() {
                   {username}
                 </Text>
                 <Text size="xs" c="dimmed" truncate data-testid="own-role">
-                  {ROLE_MEANS[role]}
+                  {role === UserRole.VIEWER ? "Viewer, may look only" : ROLE_NAME[role]}
                 </Text>
               </div>
               <IconChevronUp size={14} />

@@ -1,6 +1,6 @@
 import { Alert, Text, Tooltip } from "@mantine/core";
 import { IconAlertTriangle, IconBan, IconPlayerPlay, IconPlayerStop, IconSwitchHorizontal } from "@tabler/icons-react";
-import type { ReactNode } from "react";
+import type { CSSProperties, ReactNode } from "react";
 import type { OperationPreview } from "@/generated/contracts";
 import { plural } from "@/lib/format";
 import { lanesOf } from "./moment-lanes";
@@ -72,8 +72,8 @@ function Course({ preview }: { readonly preview: OperationPreview }) {
           <div className={classes.bars}>
             {lane.values.map((value, at) => (
               <Tooltip key={at} label={`${moments[at]?.text ?? ""}: ${value}`}>
-                <span className={classes.bar}>
-                  <span className={classes.fill} style={{ height: `${(value / lane.top) * 100}%` }} />
+                <span className={classes.bar} style={{ "--share": value / lane.top } as CSSProperties}>
+                  <span className={classes.fill} />
                   {moments.length <= NUMBERED && <span className={`figures ${classes.value ?? ""}`}>{value}</span>}
                 </span>
               </Tooltip>

@@ -8,9 +8,10 @@ import { OperationSteps } from "./operation-steps";
 import { OperationStatus } from "./status";
 import classes from "./operation.module.css";
 
-/** What is changing: "1 replica → 2 replicas". */
+/** What is changing: "1 replica → 2 replicas". Nothing where the title says it already. */
 export function Change({ operation }: { readonly operation: OperationView }) {
   if (operation.before === "" && operation.after === "") return null;
+  if (operation.after !== "" && operation.title.includes(operation.after)) return null;
   return (
     <span className="figures">
       {operation.before}

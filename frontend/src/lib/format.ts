@@ -94,6 +94,11 @@ export function dateTime(iso: string): string {
   });
 }
 
+/** The day of an ISO time in the reader's zone: "31 Oct 2026". */
+export function day(iso: string): string {
+  return new Date(iso).toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
+}
+
 /** The time of day of an ISO time in the reader's zone: "14:05:09". */
 export function clock(iso: string): string {
   return new Date(iso).toLocaleTimeString("en-GB");

@@ -1,6 +1,6 @@
 import { Text } from "@mantine/core";
 import { Status } from "@/components/status";
-import { dateTime } from "@/lib/format";
+import { dateTime, day } from "@/lib/format";
 import { stateOf, type CredentialState } from "./lifetimes";
 
 interface CredentialStateProps {
@@ -36,5 +36,5 @@ export function CredentialStatus({ credential, nowMs }: CredentialStateProps) {
 }
 
 export function expiry(at: string | null): string {
-  return at === null ? "never" : dateTime(at);
+  return at === null ? "never" : day(at);
 }

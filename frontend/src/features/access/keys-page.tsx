@@ -76,7 +76,9 @@ function KeyTable({ keys, mayChange, onDo }: KeyTableProps) {
             <Table.Th>State</Table.Th>
             <Table.Th visibleFrom="md">May call</Table.Th>
             <Table.Th visibleFrom="md">Limits</Table.Th>
-            <Table.Th visibleFrom="xs">Last used</Table.Th>
+            <Table.Th visibleFrom="xs" className="nowrap">
+              Last used
+            </Table.Th>
             <Table.Th visibleFrom="sm">Expires</Table.Th>
             <Table.Th aria-label="Actions" w={60} />
           </Table.Tr>
@@ -88,8 +90,8 @@ function KeyTable({ keys, mayChange, onDo }: KeyTableProps) {
                 <Text size="sm" fw={550}>
                   {key.name}
                 </Text>
-                <Text size="xs" c="dimmed">
-                  <span className="mono">{key.prefix}…</span> by {key.created_by}
+                <Text size="xs" c="dimmed" className="nowrap">
+                  <span className="mono">{key.prefix}…</span>
                 </Text>
                 <Text size="xs" c="dimmed" hiddenFrom="md">
                   {scopeOf(key)} · {limitsOf(key)}
@@ -102,10 +104,10 @@ function KeyTable({ keys, mayChange, onDo }: KeyTableProps) {
               <Table.Td visibleFrom="md" className="figures">
                 {limitsOf(key)}
               </Table.Td>
-              <Table.Td className="figures" visibleFrom="xs">
+              <Table.Td className="figures nowrap" visibleFrom="xs">
                 {ago(key.last_used_at, now)}
               </Table.Td>
-              <Table.Td className="figures" visibleFrom="sm">
+              <Table.Td className="figures nowrap" visibleFrom="sm">
                 {expiry(key.expires_at)}
               </Table.Td>
               <Table.Td ta="right">
@@ -127,13 +129,13 @@ function KeyTable({ keys, mayChange, onDo }: KeyTableProps) {
 }
 
 function scopeOf({ models }: ServingKey): string {
-  return models.length === 0 ? "every model" : models.join(", ");
+  return models.length === 0 ? "all models" : models.join(", ");
 }
 
 function limitsOf({ requests_per_minute: perMinute, max_concurrent: atOnce }: ServingKey): string {
   const parts = [
     perMinute === null ? null : `${perMinute} a minute`,
-    atOnce === null ? null : `${atOnce} at the same time`,
+    atOnce === null ? null : `${atOnce} at once`,
   ].filter((part) => part !== null);
   return parts.length === 0 ? "no limits" : parts.join(", ");
 }

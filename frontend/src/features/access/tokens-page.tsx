@@ -76,7 +76,9 @@ function TokenTable({ tokens, onDo }: TokenTableProps) {
             <Table.Th>State</Table.Th>
             <Table.Th visibleFrom="sm">Role</Table.Th>
             <Table.Th visibleFrom="md">Deployments</Table.Th>
-            <Table.Th visibleFrom="xs">Last used</Table.Th>
+            <Table.Th visibleFrom="xs" className="nowrap">
+              Last used
+            </Table.Th>
             <Table.Th visibleFrom="sm">Expires</Table.Th>
             <Table.Th aria-label="Actions" w={60} />
           </Table.Tr>
@@ -88,7 +90,7 @@ function TokenTable({ tokens, onDo }: TokenTableProps) {
                 <Text size="sm" fw={550}>
                   {token.name}
                 </Text>
-                <Text size="xs" c="dimmed">
+                <Text size="xs" c="dimmed" className="nowrap">
                   <span className="mono">{token.prefix}…</span> of {token.owner ?? "Tandem itself"}
                 </Text>
               </Table.Td>
@@ -97,10 +99,10 @@ function TokenTable({ tokens, onDo }: TokenTableProps) {
               </Table.Td>
               <Table.Td visibleFrom="sm">{ROLE_NAME[token.role]}</Table.Td>
               <Table.Td visibleFrom="md">{token.only === null ? "all" : token.only.join(", ")}</Table.Td>
-              <Table.Td className="figures" visibleFrom="xs">
+              <Table.Td className="figures nowrap" visibleFrom="xs">
                 {ago(token.last_used_at, now)}
               </Table.Td>
-              <Table.Td className="figures" visibleFrom="sm">
+              <Table.Td className="figures nowrap" visibleFrom="sm">
                 {expiry(token.expires_at)}
               </Table.Td>
               <Table.Td ta="right">

@@ -19,7 +19,7 @@ export function OperationDetail({ operation }: { readonly operation: OperationVi
   const isOpen = operation.finished_at === null;
   return (
     <Stack gap="lg" data-testid="operation-detail" data-state={operation.state}>
-      <Group justify="space-between" align="flex-start" gap="sm">
+      <Group justify="space-between" align="flex-start" gap="sm" wrap="nowrap">
         <div>
           <Title order={2}>{operation.title}</Title>
           <Group gap="md" mt={4}>

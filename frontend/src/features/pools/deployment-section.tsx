@@ -171,6 +171,7 @@ function CurrentOperations({ deployment }: { readonly deployment: DeploymentView
 }
 
 function concerns(operation: OperationView, deployment: DeploymentView): boolean {
+  if (operation.id === deployment.rollout?.operation_id) return false; // it has a panel of its own
   const ids = new Set([
     ...deployment.pools.map((pool) => pool.id),
     ...deployment.pools.flatMap((pool) => pool.workers.map((worker) => worker.id)),

@@ -28,10 +28,10 @@ export function WorkerRow(props: WorkerRowProps) {
         <WorkerStatus phase={worker.phase} />
         <Text fw={550} size="sm" truncate>
           {worker.name}
+          {deployment.rollout !== null && <span className={classes.revisionTag}> rev. {worker.revision}</span>}
         </Text>
         <Text size="xs" c="dimmed" truncate>
           {worker.node_name} · {worker.device_ids.join(", ") || "no device"}
-          {deployment.rollout !== null && ` · revision ${worker.revision}`}
         </Text>
       </div>
       <div className={classes.workerLoad}>
