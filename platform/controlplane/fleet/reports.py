@@ -18,6 +18,7 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 
+from controlplane.core.bulk import rows_write
 from controlplane.fleet.announce import nodes_announce
 from controlplane.fleet.credentials import Received
 from controlplane.fleet.inventory import MEASURED, devices_record, measures_record
@@ -42,6 +43,10 @@ _OBSERVED = (
 )
 
 
+#: What is written when nothing changed but measurements.
+_HEARD = ("sequence", "last_report_at", "memory_used", "disk_free", "clock_offset_s", "measured_at")
+
+
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """A report that was news. devices_changed: what a plan may give out is not what it was."""
@@ -54,9 +59,10 @@ class Recorded:
 
 @dataclass(slots=True)
 class _News:
-    """What one report changes. measures: they are due."""
+    """What one report changes. heard: nothing but measurements. measures: they are due."""
 
     recorded: Recorded
+    heard: bool
     shown: bool
     rest_changed: bool
     measures: bool
@@ -76,19 +82,15 @@ def nodes_record_reports(received: Sequence[Received]) -> list[Recorded]:
     news = [found for node in nodes if (found := _take(node, newest.pop(str(node.pk)), due))]
     for stranger in newest.values():
         log.warning("report of no node of ours ignored", node=stranger.report.node_id, host=stranger.report.hostname)
-    Node.objects.bulk_create(
-        [each.recorded.node for each in news],
-        update_conflicts=True,
-        unique_fields=["id"],
-        update_fields=_OBSERVED,
-    )
+    for columns, heard in ((_HEARD, True), (_OBSERVED, False)):
+        rows_write([each.recorded.node for each in news if each.heard == heard], columns)
     for record, changed in ((devices_record, True), (measures_record, False)):
         due_ones = [each.recorded for each in news if each.measures and each.recorded.devices_changed == changed]
         record({each.node: each.report.devices for each in due_ones})
-    for each in news:
-        if each.rest_changed:
-            weights_record(each.recorded.node, each.recorded.report.weights)
-            links_record(each.recorded.node, each.recorded.report.links, now=each.recorded.at)
+    rest = [each.recorded for each in news if each.rest_changed]
+    weights_record({each.node: each.report.weights for each in rest})
+    for each in rest:
+        links_record(each.node, each.report.links, now=each.at)
     nodes_announce([each.recorded.node.pk for each in news if each.shown])
     return [each.recorded for each in news]
 
@@ -134,7 +136,7 @@ def _take(node: Node, received: Received, due: timedelta) -> _News | None:
         return None
     if node.phase == NodePhase.LOST:
         log.info("lost node is back", node=node.name)
-    was, digest = (node.phase, node.observed_generation), _digest(report)
+    was, digest = _known(node), _digest(report)
     devices_changed = node.phase != NodePhase.READY or node.observed_digest[:32] != digest[:32]
     rest_changed = node.observed_digest[32:] != digest[32:]
     measures = devices_changed or _is_due(node.measured_at, at, due)
@@ -145,8 +147,13 @@ def _take(node: Node, received: Received, due: timedelta) -> _News | None:
     node.observed_digest = digest
     if measures:
         node.measured_at = at
-    shown = measures or rest_changed or was != (node.phase, node.observed_generation)
-    return _News(Recorded(node, report, at, devices_changed), shown, rest_changed, measures)
+    heard = was == _known(node)
+    return _News(Recorded(node, report, at, devices_changed), heard, measures or not heard, rest_changed, measures)
+
+
+def _known(node: Node) -> tuple[object, ...]:
+    """What is known of a node apart from measurements."""
+    return node.phase, node.observed_generation, node.boot_id, node.secured, node.observed_digest
 
 
 def _is_old(report: NodeReport, node: Node) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
 import msgspec
@@ -53,10 +53,17 @@ def weights_let_go(path: str, revision: str, *, node_ids: Collection[UUID] | Non
     specs_renew([node.pk for node in nodes])
 
 
-def weights_record(node: Node, reports: Sequence[WeightsReport]) -> None:
-    """Make the rows say what the node reports. Weights that it does not mention are not there; a row that nobody wants
-    either goes."""
-    rows = {(row.path, row.revision): row for row in NodeWeights.objects.filter(node=node)}
+def weights_record(reports: Mapping[Node, Sequence[WeightsReport]]) -> None:
+    """Make the rows say what these nodes report. Weights that a node does not mention are not there; a row that nobody
+    wants either goes."""
+    known: dict[UUID, list[NodeWeights]] = defaultdict(list)
+    for row in NodeWeights.objects.filter(node__in=reports) if reports else ():
+        known[row.node_id].append(row)
+    for node, said in reports.items():
+        _record(node, {(row.path, row.revision): row for row in known[node.pk]}, said)
+
+
+def _record(node: Node, rows: Mapping[tuple[str, str], NodeWeights], reports: Sequence[WeightsReport]) -> None:
     seen = {(report.path[:500], report.revision[:100]): report for report in reports}
     for key, report in seen.items():
         row = rows.get(key) or NodeWeights(node=node, path=key[0], revision=key[1])

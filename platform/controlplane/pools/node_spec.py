@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 
+from controlplane.core.bulk import rows_write
 from controlplane.core.enqueue import enqueue
 from controlplane.core.redis import sync_client
 from controlplane.fleet.models import Node
@@ -102,7 +103,7 @@ def node_specs_renew(node_ids: Collection[UUID]) -> None:
     for node in nodes:
         node.generation += 1
         node.report_interval_s = interval
-    Node.objects.bulk_update(nodes, ["generation", "report_interval_s"])
+    rows_write(nodes, ["generation", "report_interval_s"])
     _send(nodes)
     nodes_announce([node.pk for node in nodes])
 

@@ -19,6 +19,7 @@ from django.db import transaction
 from django.db.models import Count
 
 from controlplane.core import clock
+from controlplane.core.bulk import rows_write
 from controlplane.fleet.services import Received, Recorded, nodes_record_reports
 from controlplane.pools.announce import deployments_announce, reconcile_request
 from controlplane.pools.models import Deployment, Worker
@@ -28,9 +29,6 @@ from inference.contracts.reports import WorkerReport
 from inference.contracts.states import WorkerDesired, WorkerPhase, may_move
 
 log = structlog.get_logger()
-
-#: Rows of one statement.
-_BATCH = 200
 
 #: Columns that a plan, an operation or the routing table is made from.
 _DECISIVE = frozenset(
@@ -61,8 +59,10 @@ _turns = Turns()
 
 @dataclass(slots=True)
 class _News:
-    """Workers that changed, and their deployments by what reports said of them: anything new, something decisive."""
+    """Workers that changed, those apart of which only the load did; and their deployments by what reports said of
+    them: anything new, something decisive."""
 
+    busy: list[Worker] = field(default_factory=list)
     changed: list[Worker] = field(default_factory=list)
     shown: set[int] = field(default_factory=set)
     decisive: set[int] = field(default_factory=set)
@@ -81,7 +81,8 @@ def reports_record(received: Sequence[Received]) -> None:
     ahead = [each.node.pk for each in recorded if _is_ahead(each, workers[each.node.pk])]
     for each in recorded:
         _note(each, workers[each.node.pk], news)
-    Worker.objects.bulk_update(news.changed, _WRITTEN, batch_size=_BATCH)
+    rows_write(news.busy, ["load"])
+    rows_write(news.changed, _WRITTEN)
     if ahead:
         node_specs_renew(ahead)
     deployments_announce(_turns.due(news.shown, _sizes(), clock.now(), decisive=news.decisive))
@@ -180,7 +181,7 @@ def _put(worker: Worker, columns: dict[str, Any], moment: datetime, news: _News)
     if "phase" in changed:
         _note_move(worker, old)
         worker.phase_since = moment
-    news.changed.append(worker)
+    (news.busy if changed == {"load"} else news.changed).append(worker)
     news.shown.add(worker.pool.deployment_id)
     counts_down = worker.desired == WorkerDesired.DRAIN and worker.load != load
     if changed & _DECISIVE or counts_down:
