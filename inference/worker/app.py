@@ -139,6 +139,10 @@ def _authenticated(secret: str) -> Middleware:
             given = request.headers.get("Authorization")
             accepted = purposes.get(request.path, (PURPOSE_WORKER_HTTP,))
             if not any(is_bearer(given, secret, purpose) for purpose in accepted):
+                # As it came, still encoded: a path with a line break in it must not make lines of its own.
+                log.warning(
+                    "call refused: no bearer", peer=request.remote, call=request.method, path=request.raw_path[:200]
+                )
                 raise TandemError(ErrorCode.UNAUTHENTICATED, "this call needs the cluster's bearer token")
         return await handler(request)
 
