@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "adr").glob("*.md"))]
-#: A path in a document may begin at the top, at the source root, or in the control plane.
-BEGINNINGS = (ROOT, ROOT / "platform", ROOT / "platform" / "controlplane")
+DOCUMENTS = [
+    ROOT / "ARCHITECTURE.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "THREAT_MODEL.md",
+    *sorted((ROOT / "docs" / "adr").glob("*.md")),
+]
+#: A path in a document may begin at the top, in the tests, at the source root, or in the control plane.
+BEGINNINGS = (ROOT, ROOT / "tests", ROOT / "platform", ROOT / "platform" / "controlplane")
 #: Made by running something.
 MADE = ("build/", "data/")
 

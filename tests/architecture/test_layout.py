@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TOP_LEVEL = {
     *("manage.py", "platform", "inference", "frontend", "requirements.txt", "tests", "docker-compose.yml"),
     *("pyproject.toml", "Makefile", "Dockerfile", "docs", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"),
-    *("CHANGELOG.md", "LICENSE"),
+    *("CHANGELOG.md", "THREAT_MODEL.md", "LICENSE"),
 }
 
 
