@@ -10,7 +10,7 @@ export TANDEM_TEST_MODEL ?= $(abspath $(TEST_MODEL))
 # One thread per process: the tests run in parallel, and OpenMP threads that outnumber cores wait for each other.
 TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: up test check lint format bench generate clean reset install console test-unit test-postgres test-system test-console
+.PHONY: up test check lint format bench generate clean reset install console test-unit test-postgres test-system test-console chaos
 
 up: install console  ## start everything; Ctrl-C stops it
 	@exec $(BIN)/python manage.py up
@@ -60,6 +60,10 @@ test-console: console
 
 test-system: install console $(TEST_MODEL)/config.json | /usr/bin/chromium
 	$(PYTEST) -m "e2e or chaos" tests
+
+chaos: install  ## faults in random order under load: make chaos [MINUTES=10] [SEED=...] [DATABASE=postgres]
+	PYTHONPATH=platform:. $(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) --database $(or $(DATABASE),postgres) \
+	  $(if $(SEED),--seed $(SEED))
 
 # -- habits --------------------------------------------------------------------------------------------
 check: lint  ## what a change must pass before it is committed: lint, types, imports, migrations, generated files

@@ -128,7 +128,7 @@ class World:
 
 @contextlib.contextmanager
 def running_world(data: Path, *, database: str) -> Iterator[World]:
-    """data: an empty folder. database: "sqlite" or "postgres". Nothing is left running at the end, whatever happened."""
+    """data: an empty folder. database: "sqlite" or "postgres". Nothing runs any more at the end, whatever happened."""
     with contextlib.ExitStack() as stack:
         for folder in ("logs", "nodes", "secrets"):
             (data / folder).mkdir()
