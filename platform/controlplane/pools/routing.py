@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
 
 import redis
 import structlog
@@ -11,7 +13,7 @@ from django.db import transaction
 
 from controlplane.core import clock, tables
 from controlplane.pools import selectors
-from controlplane.pools.models import Deployment, RoutingTableVersion, Worker
+from controlplane.pools.models import Deployment, RoutingTableVersion
 from inference.contracts import codec, names
 from inference.contracts.reports import Address
 from inference.contracts.routing import DeploymentRoute, RoutingTable, WorkerRoute
@@ -19,45 +21,53 @@ from inference.contracts.states import Role
 
 log = structlog.get_logger()
 
+#: What a route is made from. The table of a large fleet is built often, and rows as objects would be most of its cost.
+_COLUMNS = (
+    *("pk", "incarnation", "pool_id", "pool__role", "pool__deployment_id", "node_id", "revision__number"),
+    *("http_host", "http_port", "transfer_host", "transfer_port", "fingerprint", "context_length", "load"),
+)
+
+_Row = Mapping[str, Any]
+
 
 def deployment_routes() -> tuple[DeploymentRoute, ...]:
     """Every deployment that is not being deleted, with the workers that take requests: none, while none is ready.
 
     Prefill and decode workers of unlike fingerprints are all listed; a router pairs equal ones only.
     """
-    workers: dict[int, list[Worker]] = defaultdict(list)
-    for worker in selectors.workers_routable():
-        workers[worker.pool.deployment_id].append(worker)
+    workers: dict[int, list[_Row]] = defaultdict(list)
+    for row in selectors.workers_routable().values(*_COLUMNS):
+        workers[row["pool__deployment_id"]].append(row)
     deployments = Deployment.objects.filter(deleting=False)
     return tuple(_deployment_route(deployment, workers[deployment.pk]) for deployment in deployments)
 
 
-def _deployment_route(deployment: Deployment, workers: list[Worker]) -> DeploymentRoute:
+def _deployment_route(deployment: Deployment, workers: list[_Row]) -> DeploymentRoute:
     return DeploymentRoute(
         name=deployment.name,
         model_name=deployment.name,
         created=int(deployment.created_at.timestamp()),
         # A request may meet any pair, so the smallest limit counts.
-        context_length=min((each.context_length for each in workers if each.context_length), default=None),
+        context_length=min((each["context_length"] for each in workers if each["context_length"]), default=None),
         local_prefill_tokens=deployment.local_prefill_tokens,
         default_max_tokens=deployment.default_max_tokens,
         workers=tuple(_worker_route(worker) for worker in workers),
     )
 
 
-def _worker_route(worker: Worker) -> WorkerRoute:
-    load = worker.known_load
+def _worker_route(row: _Row) -> WorkerRoute:
+    transfers = row["transfer_port"] is not None
     return WorkerRoute(
-        worker_id=str(worker.pk),
-        incarnation=str(worker.incarnation),
-        pool_id=str(worker.pool_id),
-        node_id=str(worker.node_id),
-        role=Role(worker.pool.role),
-        http=Address(host=worker.http_host, port=worker.http_port or 0),
-        transfer=Address(host=worker.transfer_host, port=worker.transfer_port) if worker.transfer_port else None,
-        fingerprint=worker.fingerprint,
-        kv_blocks_total=None if load is None else load.kv_blocks_total,
-        revision=worker.revision.number,
+        worker_id=str(row["pk"]),
+        incarnation=str(row["incarnation"]),
+        pool_id=str(row["pool_id"]),
+        node_id=str(row["node_id"]),
+        role=Role(row["pool__role"]),
+        http=Address(host=row["http_host"], port=row["http_port"]),
+        transfer=Address(host=row["transfer_host"], port=row["transfer_port"]) if transfers else None,
+        fingerprint=row["fingerprint"],
+        kv_blocks_total=None if row["load"] is None else row["load"]["kv_blocks_total"],
+        revision=row["revision__number"],
     )
 
 
