@@ -130,3 +130,65 @@ def test_the_fleet_shows_this_machine_and_who_holds_its_devices(page: Page, stac
     expect(node).to_contain_text("local")
     expect(node.locator("[data-testid=device][data-free]")).not_to_have_count(0)
     expect(node).to_contain_text("prefill-1")
+
+
+def test_a_rebalance_is_previewed_then_confirmed_and_flips_a_worker(page: Page, stack: Stack) -> None:
+    sign_in(page, stack, "/pools")
+    resize(page, "decode", 2)
+    expect(page.locator("[data-testid=worker-row][data-phase=ready]")).to_have_count(3, timeout=READY_MS)
+    expect(page.get_by_test_id("operation").first).to_have_attribute("data-state", "succeeded", timeout=READY_MS)
+
+    page.get_by_role("button", name="Rebalance", exact=True).click()
+    dialog = page.get_by_test_id("rebalance-dialog").get_by_role("dialog")
+    dialog.get_by_role("button", name="One prefill worker more").click()
+    expect(dialog.get_by_test_id("rebalance-decode")).to_have_text("1")
+    expect(dialog.get_by_test_id("preview-flip")).to_contain_text("decode to prefill")
+    expect(dialog.get_by_test_id("preview-devices")).to_contain_text("3 devices")
+    dialog.get_by_label("Reason").fill("Long prompts")
+    dialog.get_by_test_id("operate-confirm").click()
+    expect(dialog).to_be_hidden()
+    prefill = page.get_by_test_id("pool-prefill").locator("[data-testid=worker-row][data-phase=ready]")
+    expect(prefill).to_have_count(2, timeout=READY_MS)
+    expect(page.get_by_test_id("operation").first).to_have_attribute("data-state", "succeeded", timeout=READY_MS)
+
+    page.get_by_role("link", name="Operations").click()
+    row = page.get_by_test_id("operation-row").filter(has_text="Rebalance").first
+    expect(row).to_contain_text("Long prompts")
+    row.click()
+    detail = page.get_by_test_id("operation-detail")
+    expect(detail).to_have_attribute("data-state", "succeeded")
+    expect(detail.get_by_test_id("step")).not_to_have_count(0)
+    expect(detail.get_by_test_id("preview-flip")).to_be_visible()
+
+
+def test_an_operation_is_cancelled_and_what_was_wanted_before_is_wanted_again(page: Page, stack: Stack) -> None:
+    sign_in(page, stack, "/pools")
+    pool = page.get_by_test_id("pool-decode")
+    before = pool.get_by_test_id("replicas-decode").input_value()
+    resize(page, "decode", int(before) + 2)
+    page.get_by_test_id("operation").first.get_by_role("link", name="Details").click()
+    detail = page.get_by_test_id("operation-detail")
+    detail.get_by_role("button", name="Cancel").click()
+    dialog = page.get_by_test_id("cancel-dialog").get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("The wrong pool")
+    dialog.get_by_test_id("operate-confirm").click()
+    expect(detail).to_have_attribute("data-state", "cancelled")
+    page.goto("/pools")
+    expect(pool.get_by_test_id("replicas-decode")).to_have_value(before)
+    expect(pool.get_by_test_id("worker-row")).to_have_count(int(before), timeout=READY_MS)
+
+
+def test_a_node_is_cordoned_with_a_reason_and_uncordoned(page: Page, stack: Stack) -> None:
+    sign_in(page, stack, "/fleet")
+    node = page.get_by_test_id("node")
+    for action, desired in (("Cordon", "cordoned"), ("Uncordon", "active")):
+        node.get_by_role("button", name="More about local").click()
+        page.get_by_role("menuitem", name=action, exact=True).click()
+        dialog = page.get_by_test_id(f"{action.lower()}-dialog").get_by_role("dialog")
+        dialog.get_by_label("Reason").fill("Memory test")
+        dialog.get_by_test_id("operate-confirm").click()
+        expect(dialog).to_be_hidden()
+        expect(node).to_have_attribute("data-desired", desired)
+    page.get_by_role("link", name="Audit").click()
+    entry = page.get_by_test_id("audit-row").filter(has_text="active → cordoned").first
+    expect(entry).to_contain_text("Memory test")

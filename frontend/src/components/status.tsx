@@ -27,7 +27,7 @@ const WORKER: Readonly<Record<WorkerPhase, readonly [Tone, string, boolean]>> = 
   [WorkerPhase.LOADING]: ["busy", "Loading", true],
   [WorkerPhase.READY]: ["good", "Ready", false],
   [WorkerPhase.DRAINING]: ["busy", "Draining", true],
-  [WorkerPhase.SWITCHING]: ["busy", "Switching role", true],
+  [WorkerPhase.SWITCHING]: ["busy", "Switching", true],
   [WorkerPhase.STOPPING]: ["busy", "Stopping", true],
   [WorkerPhase.STOPPED]: ["busy", "Stopped", false],
   [WorkerPhase.BACKOFF]: ["warn", "Backing off", false],

@@ -1,5 +1,6 @@
-import { Button, Group, Modal, Skeleton, Stack } from "@mantine/core";
+import { Button, Modal, Skeleton, Stack } from "@mantine/core";
 import { useState, type ReactNode } from "react";
+import { DialogButtons } from "@/components/dialog-buttons";
 import { OperationPreviewView } from "@/components/operation-preview";
 import { ReasonInput } from "@/components/reason-input";
 import { Failure } from "@/components/states";
@@ -96,7 +97,7 @@ function Asking({
           />
         )}
         {error !== null && conflict === null && <Failure error={error} title={refused} />}
-        <Group justify="flex-end" gap="xs">
+        <DialogButtons>
           <Button variant="default" onClick={onClose} data-autofocus>
             {keepLabel}
           </Button>
@@ -109,7 +110,7 @@ function Asking({
           >
             {confirm}
           </Button>
-        </Group>
+        </DialogButtons>
       </Stack>
     </form>
   );

@@ -26,7 +26,7 @@ export function renderConsole(
     store,
     ...render(content, {
       wrapper: ({ children }: { readonly children: ReactNode }) => (
-        <QueryClientProvider client={new QueryClient()}>
+        <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false } } })}>
           <MantineProvider env="test">
             <MemoryRouter initialEntries={[path]}>
               <WhoContext value={who}>

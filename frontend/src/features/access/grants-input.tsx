@@ -1,4 +1,4 @@
-import { ActionIcon, Group, Input, Select, Stack } from "@mantine/core";
+import { ActionIcon, Group, Input, Select, Stack, Text } from "@mantine/core";
 import { IconTrash } from "@tabler/icons-react";
 import { UserRole } from "@/generated/contracts";
 import { useDeployments } from "@/live/hooks";
@@ -24,9 +24,9 @@ export function GrantsInput({ everywhere, value, onChange }: GrantsInputProps) {
       <Stack gap="xs" mt={6}>
         {Object.entries(value).map(([name, role]) => (
           <Group key={name} gap="xs" wrap="nowrap">
-            <Input component="div" flex={1}>
+            <Text size="sm" flex={1} truncate>
               {name}
-            </Input>
+            </Text>
             <Select
               aria-label={`Role on ${name}`}
               data={GRANTABLE}

@@ -1,7 +1,8 @@
-import { Alert, Button, Group, Modal, Skeleton, Stack, Text } from "@mantine/core";
+import { Alert, Button, Modal, Skeleton, Stack, Text } from "@mantine/core";
 import { IconArrowNarrowRight, IconUsers } from "@tabler/icons-react";
 import { useState } from "react";
 import type { PoolView } from "@/generated/contracts";
+import { DialogButtons } from "@/components/dialog-buttons";
 import { OperationPreviewView } from "@/components/operation-preview";
 import { ReasonInput } from "@/components/reason-input";
 import { RoleMark } from "@/components/role-mark";
@@ -97,7 +98,7 @@ export function ResizeDialog({ opened, pool, draft, slots, onRebase, onClose, on
         {error !== null && moved === null && conflict === null && (
           <Failure error={error} title="The pool was not resized" />
         )}
-        <Group justify="flex-end" gap="xs">
+        <DialogButtons>
           <Button variant="default" onClick={onClose}>
             Cancel
           </Button>
@@ -109,7 +110,7 @@ export function ResizeDialog({ opened, pool, draft, slots, onRebase, onClose, on
           >
             Resize to {wanted}
           </Button>
-        </Group>
+        </DialogButtons>
       </Stack>
     </Modal>
   );
