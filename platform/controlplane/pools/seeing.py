@@ -86,7 +86,14 @@ def pools_seen(deployment: Deployment) -> tuple[PoolSeen, ...]:
 
 def workers_seen(deployment: Deployment) -> tuple[WorkerSeen, ...]:
     workers = Worker.objects.filter(pool__deployment=deployment).select_related("node", "revision").order_by("name")
-    return tuple(worker_seen(worker) for worker in workers)
+    return tuple(worker_seen(worker) for worker in workers.only(*_SEEN))
+
+
+#: What `worker_seen` reads.
+_SEEN = (
+    *("name", "pool_id", "desired", "renewing", "phase", "phase_since", "created_at", "attempts", "reason", "load"),
+    *("observed_role", "refused_role", "node__name", "revision__number"),
+)
 
 
 def worker_seen(worker: Worker) -> WorkerSeen:
