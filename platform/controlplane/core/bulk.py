@@ -7,7 +7,7 @@ all columns of all rows: for hundreds of rows, building them costs far more than
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import connection
 from django.db.models import Model
@@ -20,7 +20,8 @@ def rows_write(rows: Sequence[R], columns: Sequence[str]) -> None:
     if not rows:
         return
     meta = rows[0]._meta
-    fields, key = [meta.get_field(column) for column in columns], meta.pk
+    fields: list[Any] = [meta.get_field(column) for column in columns]
+    key: Any = meta.pk
     quote = connection.ops.quote_name
     values = [
         tuple(field.get_db_prep_save(getattr(row, field.attname), connection) for field in (*fields, key))

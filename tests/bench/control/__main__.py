@@ -16,6 +16,8 @@ import logging
 import math
 import os
 import platform
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,10 +31,11 @@ import structlog
 
 from inference.process.tasks import end
 from inference.testing.simulated_fleet import SimulatedFleet
-from tests.bench.control import clients, watching
+from tests.bench.control import watching
 from tests.bench.control.clients import Api, Console, Pages, resize
 from tests.bench.control.fleet import MODEL, WatchedNode, enter_model_and_token, join
 from tests.bench.control.stack import ROOT, ControlPlane, Servers, servers
+from tests.bench.control.table import table
 from tests.bench.control.watching import LagWatch, ProcessWatch
 
 OUT = ROOT / "build" / "bench" / "control.json"
@@ -244,28 +247,6 @@ def _keep_logs(folder: Path, database: str) -> None:
         (kept / log.name).write_bytes(log.read_bytes())
 
 
-def report(result: dict[str, Any]) -> str:
-    """One measurement as Markdown tables."""
-    lag = result["report_lag"]
-    figures = [
-        ("report lag, made until written: p50 / p99 / max", _ms(lag["p50_s"], lag["p99_s"], lag["max_s"])),
-        ("reports per second (interval of each node)", f"{result['reports_per_s']:.0f} ({result['report_interval_s']:g} s)"),
-        ("joining, all nodes", f"{result['joined_in_s']:.1f} s"),
-        ("deployments of all workers, asked until told to nodes", f"{result['deployed_in_s']:.1f} s"),
-        *((f"resize {row['resize']}: answered / told to nodes / done", _ms(row["answered_s"], row["sent_s"], row["done_s"])) for row in result["resizes"]),
-        *((f"page: {row['page']}, p50 / p95 (KiB)", f"{_ms(row['p50_s'], row['p95_s'])} ({row['kib']:.0f})") for row in result["pages"]),
-        ("console: snapshot", f"{result['console']['snapshot_mib']:.1f} MiB in {result['console']['snapshot_s']:.1f} s"),
-        *((f"console: {row['event']}", f"{row['per_s']:.1f}/s, {row['kib_per_s']:.0f} KiB/s") for row in result["console"]["events"]),
-        *((f"{row['process']}: memory begin / end / max, CPU", f"{row['memory_begin_mib']:.0f} / {row['memory_end_mib']:.0f} / {row['memory_max_mib']:.0f} MiB, {row['cpu_share_of_a_core']:.0%} of a core") for row in result["processes"]),
-    ]  # fmt: skip
-    title = f"{result['nodes']} nodes, {result['devices']} devices, {result['workers']} workers, {result['database']}"
-    return "\n".join([f"| {title} | |", "|---|---|", *(f"| {name} | {value} |" for name, value in figures)])
-
-
-def _ms(*seconds: float | None) -> str:
-    return " / ".join("-" if each is None else f"{each * 1000:.0f}" for each in seconds) + " ms"
-
-
 def _say(text: str) -> None:
     print(text, flush=True)
 
@@ -284,14 +265,11 @@ def main() -> None:
         # Settings are read once a process: each database gets one of its own.
         raise SystemExit(_both(options.seconds, options.nodes))
     result = measure(fleets[options.only])
-    print("\n" + report(result) + "\n")
+    print("\n" + table(result) + "\n")
     _write(options.only, result)
 
 
 def _both(seconds: float, nodes: int) -> int:
-    import subprocess
-    import sys
-
     OUT.unlink(missing_ok=True)
     for only in ("postgres", "sqlite"):
         argv = [sys.executable, "-m", "tests.bench.control", "--only", only]

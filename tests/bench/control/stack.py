@@ -26,6 +26,7 @@ from tests.stack import free_ports
 
 ROOT = Path(__file__).resolve().parents[3]
 READY_S = 60.0
+ASGI, WORKER = "ASGI (uvicorn)", "control worker (Celery)"
 _CELERY = [sys.executable, "-m", "celery", "-A", "controlplane.config.celery"]
 
 
@@ -88,13 +89,12 @@ class ControlPlane:
         self._started: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
-        port, data = str(self._servers.port), self._servers.directory
-        self._run("ASGI (uvicorn)", [sys.executable, "-m", "uvicorn", "controlplane.config.asgi:application",
-                                     "--host", "127.0.0.1", "--port", port, "--lifespan", "off", "--no-access-log"])  # fmt: skip
-        self._run("control worker (Celery)", [*_CELERY, "worker", "--queues", "control", "--pool", "threads",
-                                              "--concurrency", "4", "--without-mingle", "--without-gossip",
-                                              "--loglevel", "WARNING"])  # fmt: skip
-        self._run("beat", [*_CELERY, "beat", "--schedule", str(data / "beat.db"), "--pidfile", ""])
+        web = ("--host", "127.0.0.1", "--port", str(self._servers.port), "--lifespan", "off", "--no-access-log")
+        worker = ("--queues", "control", "--pool", "threads", "--concurrency", "4", "--loglevel", "WARNING")
+        schedule = str(self._servers.directory / "beat.db")
+        self._run(ASGI, [sys.executable, "-m", "uvicorn", "controlplane.config.asgi:application", *web])
+        self._run(WORKER, [*_CELERY, "worker", *worker, "--without-mingle", "--without-gossip"])
+        self._run("beat", [*_CELERY, "beat", "--schedule", schedule, "--pidfile", ""])
         self._run("telemetry", [sys.executable, str(ROOT / "manage.py"), "telemetry"])
         self._wait()
 
