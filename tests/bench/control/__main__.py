@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import logging
 import math
@@ -21,7 +22,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -62,15 +62,13 @@ class Fleet:
 
 
 def measure(fleet: Fleet) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="tandem-bench-control-") as name:
-        with servers(Path(name), postgres=fleet.database == "postgres") as running:
-            os.environ.update(running.environment)
-            plane = ControlPlane(running)
-            try:
-                return asyncio.run(_measure(fleet, running, plane))
-            finally:
-                plane.stop()
-                _keep_logs(Path(name), fleet.database)
+    with tempfile.TemporaryDirectory(prefix="tandem-bench-control-") as name, contextlib.ExitStack() as stack:
+        running = stack.enter_context(servers(Path(name), postgres=fleet.database == "postgres"))
+        os.environ.update(running.environment)
+        stack.callback(_keep_logs, Path(name), fleet.database)
+        plane = ControlPlane(running)
+        stack.callback(plane.stop)
+        return asyncio.run(_measure(fleet, running, plane))
 
 
 async def _measure(fleet: Fleet, running: Servers, plane: ControlPlane) -> dict[str, Any]:
@@ -107,7 +105,7 @@ async def _measure(fleet: Fleet, running: Servers, plane: ControlPlane) -> dict[
         await asyncio.sleep(max(0.0, fleet.seconds - (time.monotonic() - began)))
         seconds = time.monotonic() - began
         for job in jobs:
-            with suppress(asyncio.InvalidStateError):
+            with contextlib.suppress(asyncio.InvalidStateError):
                 if error := job.exception():
                     raise error
         use.end()
