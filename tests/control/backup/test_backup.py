@@ -21,11 +21,10 @@ from controlplane.access.models import ServingKey
 from controlplane.audit import append_only
 from controlplane.audit.models import AuditEntry
 from controlplane.backup import rows, services
+from controlplane.core.data_lock import only_one
 from controlplane.fleet.models import Node
 from controlplane.pools.models import Worker
 from tests.control.upgrade import database, release_0_1
-
-pytestmark = pytest.mark.postgres
 
 Content = dict[str, list[bytes]]
 
@@ -81,6 +80,7 @@ def backup(path: Path, **options: object) -> Path:
     return path
 
 
+@pytest.mark.postgres
 def test_what_is_restored_is_what_was_saved_to_the_microsecond(filled: Content, tmp_path: Path) -> None:
     Node.objects.update(last_report_at=release_0_1.NOON.replace(microsecond=123_457))
     before = without_restores(content())
@@ -94,6 +94,7 @@ def test_what_is_restored_is_what_was_saved_to_the_microsecond(filled: Content, 
         assert before[label]
 
 
+@pytest.mark.postgres
 def test_new_rows_get_new_numbers_after_a_restore(filled: Content, tmp_path: Path) -> None:
     file = backup(tmp_path / "backup.tgz")
     empty()
@@ -106,6 +107,7 @@ def test_new_rows_get_new_numbers_after_a_restore(filled: Content, tmp_path: Pat
     assert entry.pk > highest
 
 
+@pytest.mark.postgres
 def test_audit_entries_are_as_safe_after_a_restore_as_before(filled: Content, tmp_path: Path) -> None:
     file = backup(tmp_path / "backup.tgz")
     empty()
@@ -115,6 +117,7 @@ def test_audit_entries_are_as_safe_after_a_restore_as_before(filled: Content, tm
         AuditEntry.objects.all().delete()
 
 
+@pytest.mark.postgres
 def test_a_backup_moves_to_a_sqlite_database_and_back(filled: Content, tmp_path: Path) -> None:
     there, again = tmp_path / "there.tgz", tmp_path / "back-again.tgz"
     other = f"sqlite:///{tmp_path}/other.sqlite3"
@@ -160,6 +163,7 @@ def test_a_file_that_is_there_is_not_replaced(filled: Content, tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
+@pytest.mark.postgres
 def test_a_database_with_rows_is_replaced_only_by_force(filled: Content, tmp_path: Path) -> None:
     file = backup(tmp_path / "backup.tgz")
     ServingKey.objects.all().delete()
@@ -170,6 +174,13 @@ def test_a_database_with_rows_is_replaced_only_by_force(filled: Content, tmp_pat
     assert content() == now
     call_command("restore", str(file), force=True)
     assert without_restores(content()) == filled
+
+
+def test_nothing_is_restored_under_a_running_tandem(filled: Content, tmp_path: Path, settings: Settings) -> None:
+    file = backup(tmp_path / "backup.tgz")
+
+    with only_one(settings.DATA_DIR), pytest.raises(CommandError, match="running already"):
+        call_command("restore", str(file), force=True)
 
 
 @pytest.mark.parametrize("damage", ["cut off", "altered", "no archive", "another row", "no manifest"])

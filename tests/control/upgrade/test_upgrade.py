@@ -92,7 +92,7 @@ def test_what_failed_in_the_previous_release_can_be_tried_again(
         operation_retry(gone.pk, by="admin")
 
 
-@pytest.mark.parametrize("after_statements", [3, 60, 240], ids=["at once", "in the middle", "late"])
+@pytest.mark.parametrize("after_statements", [40, 240], ids=["early", "late"])
 def test_an_upgrade_that_is_killed_leaves_everything_untouched_and_can_be_repeated(
     previous_release: None, tmp_path: Path, after_statements: int
 ) -> None:

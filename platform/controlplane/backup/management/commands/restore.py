@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.backup.archive import DamagedBackup
 from controlplane.backup.services import BackupRefused, backup_restore
+from controlplane.core.data_lock import Running, only_one
 from controlplane.core.release import NewerDatabase
 
 
@@ -22,7 +24,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            manifest = backup_restore(options["file"], force=options["force"], with_secrets=options["with_secrets"])
-        except (BackupRefused, DamagedBackup, NewerDatabase, OSError) as error:
+            with only_one(settings.DATA_DIR):
+                manifest = backup_restore(options["file"], force=options["force"], with_secrets=options["with_secrets"])
+        except (BackupRefused, DamagedBackup, NewerDatabase, Running, OSError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"Restored the database as it was at {manifest.made_at}.")

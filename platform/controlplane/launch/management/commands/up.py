@@ -21,6 +21,7 @@ from controlplane.launch.banner import banner
 from controlplane.launch.environment import PREPARED, start_again_prepared
 from controlplane.launch.interrupt import Interrupt, Stopped
 from controlplane.launch.layout import Layout, layout_from_environment
+from controlplane.core.data_lock import Running, only_one
 from controlplane.launch.redis_server import NoRedisServer
 from controlplane.launch.secret_files import ensure_secret
 from controlplane.launch.services import Service, redis_service, tandem_services
@@ -45,6 +46,13 @@ class Command(BaseCommand):
         os.umask(0o077)
         if not env.flag(PREPARED):
             start_again_prepared(layout)
+        try:
+            with only_one(layout.data):
+                self._run_until_stopped(layout, options)
+        except Running as error:
+            raise CommandError(str(error)) from error
+
+    def _run_until_stopped(self, layout: Layout, options: dict[str, Any]) -> None:
         record = layout.data / "run.json"
         if leftovers := stop_leftovers(record):
             self._say(f"stopped {leftovers} processes that an earlier run had left behind")
