@@ -105,12 +105,14 @@ class RequestRecord:
         self._telemetry.revision_window(self.deployment, worker).count(Counter.FAILED)
         code = "lost" if isinstance(error, WorkerLost) else error.code.value
         self._metrics.faults.labels(self.deployment, leg, code).inc()
+        pair = (self.route.answering, self.route.prefill) if self.route is not None else (None, None)
         _log.warning(
             "a worker failed a request",
             request_id=self.request_id,
             deployment=self.deployment,
             leg=leg,
             worker=worker.worker_id,
+            partner=next((each.worker_id for each in pair if each is not None and each is not worker), None),
             code=code,
             error=error.message,
         )

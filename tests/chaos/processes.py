@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import threading
 import time
@@ -14,7 +13,7 @@ _AGAIN_AFTER_S = 0.5
 
 @dataclass
 class Kept:
-    """One process that is wanted. ends: when it ended without being asked to, and with which code (monotonic)."""
+    """One process that is wanted. environment: all of it. ends: when (monotonic) it ended unasked, and its code."""
 
     name: str
     argv: list[str]
@@ -92,6 +91,6 @@ class Keeper:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, **kept.environment},
+                env=kept.environment,
             )
         kept.started = time.monotonic()

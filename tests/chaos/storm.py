@@ -135,17 +135,17 @@ class Storm:
     def _judge_streams(self, load: Load, faults: Faults) -> None:
         """Only those may break whose own worker or router was killed; and never silently."""
         blamed = failed_by(self.world)
-        unexcused = [each for each in load.broken if not self._excused(each, blamed.get(each.name, set()), faults)]
+        unexcused = [each for each in load.broken if not self._excused(each, blamed[each.name], faults)]
         if len(unexcused) > _SHOWN:
             self.wrong.append(f"{len(unexcused)} streams should not have broken; the first of them:")
         for stream in unexcused[:_SHOWN]:
             about = f"{stream.name} of {stream.tokens} tokens, {stream.ended - stream.started:.1f} s"
             self.wrong.append(
                 f"stream {about}, ended {stream.ending} at {self._clock(stream.ended)}: {stream.detail}; "
-                f"blamed: {blamed.get(stream.name)}"
+                f"blamed: {blamed[stream.name]}"
             )
 
-    def _excused(self, stream: Stream, blamed: set[str], faults: Faults) -> bool:
+    def _excused(self, stream: Stream, blamed: list[set[str]], faults: Faults) -> bool:
         def struck(kind: str) -> set[str]:
             since = stream.started - _KNOWN_AFTER_S
             return {each.who for each in faults.incidents if each.kind == kind and since <= each.at <= stream.ended}
@@ -154,7 +154,7 @@ class Storm:
             case Ending.CUT:
                 return bool(struck("router"))
             case Ending.TOLD:
-                return bool(blamed) and blamed <= struck("worker")
+                return bool(blamed) and all(each & struck("worker") for each in blamed)
             case Ending.REFUSED:
                 return bool(struck("worker") or struck("router"))
             case _:

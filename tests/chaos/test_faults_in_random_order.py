@@ -1,4 +1,4 @@
-"""A short storm in CI; `make chaos` makes a long one. (This module comes before the one that needs a stack of its own.)"""
+"""A short storm in CI; `make chaos` makes a long one. Comes before the module that needs a stack of its own."""
 
 from __future__ import annotations
 

@@ -21,6 +21,8 @@ from tests.chaos.api import Away
 from tests.chaos.world import DEPLOYMENT, NODES, EngineProcess, World
 
 _LOOK_EVERY_S = 0.7
+#: What is told of a hand-off when the worker at its other end is gone.
+_OF_PAIRS = ("transfer_failed", "ticket_expired", "ticket_unknown", "deadline_exceeded")
 
 
 class Watch:
@@ -227,13 +229,15 @@ def _get(url: str, world: World, purpose: str) -> bytes:
         return bytes(answer.read())
 
 
-def failed_by(world: World) -> dict[str, set[str]]:
-    """By request, the workers that the router blamed for it (from its log)."""
-    blamed: dict[str, set[str]] = defaultdict(set)
+def failed_by(world: World) -> dict[str, list[set[str]]]:
+    """By request and failure, from the router's log: the worker that failed; and its partner where the hand-off between
+    the two did, which either may have broken."""
+    blamed: dict[str, list[set[str]]] = defaultdict(list)
     for line in world.log("router").splitlines():
         if '"a worker failed a request"' in line:
             said = json.loads(line)
-            blamed[said["request_id"]].add(said["worker"])
+            partner = {said["partner"]} if said["code"] in _OF_PAIRS else set()
+            blamed[said["request_id"]].append({said["worker"]} | partner)
     return blamed
 
 

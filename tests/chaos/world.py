@@ -178,7 +178,9 @@ def _environment(layout: Layout, redis: ValkeyServer, gate: Gate, postgres: Post
     data = layout.data
     for name in ("django", "cluster", "nodes"):
         (data / "secrets" / name).write_text(secrets.token_hex(32))
+    ours = ("TANDEM_", "DJANGO_", "REDIS_URL", "DATABASE_URL")
     return {
+        **{name: value for name, value in os.environ.items() if not name.startswith(ours)},
         **_TIMERS,
         "TANDEM_DATA": str(data),
         "TANDEM_CLUSTER_SECRET_FILE": str(data / "secrets" / "cluster"),
@@ -224,7 +226,7 @@ def _fill(data: Path, environment: dict[str, str]) -> None:
         "    call_command(command, **options)",
     ]
     subprocess.run(
-        [sys.executable, "-c", "\n".join(lines)], cwd=ROOT, check=True, env={**os.environ, **environment},
+        [sys.executable, "-c", "\n".join(lines)], cwd=ROOT, check=True, env=environment,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 
