@@ -112,7 +112,7 @@ function Notes({ icon, title, lines }: NotesProps) {
     <Alert color="yellow" icon={icon} title={title}>
       {lines.map((line) => (
         <Text key={line} size="sm">
-          {line}
+          {sentence(line)}
         </Text>
       ))}
     </Alert>

@@ -64,7 +64,7 @@ describe("asking for something to be done", () => {
     const { onDone } = show();
     expect((await screen.findByTestId("conflict")).textContent).toContain("Busy with o7.");
     expect(screen.getByRole("link", { name: "Show that operation" }).getAttribute("href")).toBe("/operations/o7");
-    expect((screen.getByTestId("operate-confirm") as HTMLButtonElement).disabled).toBe(true);
+    expect(screen.getByTestId<HTMLButtonElement>("operate-confirm").disabled).toBe(true);
     await userEvent.click(screen.getByTestId("queue-it"));
     await waitFor(() => expect(onDone).toHaveBeenCalled());
     expect(came.at(-1)?.path).toBe("/nodes/n1/drain?on_conflict=queue");
