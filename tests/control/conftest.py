@@ -63,6 +63,7 @@ def outbox(monkeypatch: pytest.MonkeyPatch) -> Outbox:
 
     monkeypatch.setattr(enqueue, "_send", send)
     monkeypatch.setattr(broadcast, "append", caught.events.append)
+    monkeypatch.setattr(broadcast, "append_all", caught.events.extend)
     return caught
 
 

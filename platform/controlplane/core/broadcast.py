@@ -6,6 +6,7 @@ the stream is back.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -25,14 +26,24 @@ def broadcast(event: ConsoleEvent) -> None:
     transaction.on_commit(partial(append, event))
 
 
+def broadcast_all(events: Iterable[ConsoleEvent]) -> None:
+    """The same for many, which then go to Redis together."""
+    transaction.on_commit(partial(append_all, tuple(events)))
+
+
 def append(event: ConsoleEvent) -> None:
+    append_all((event,))
+
+
+def append_all(events: Iterable[ConsoleEvent]) -> None:
     """A tick goes into the stream of frames too, in one step: who reads both at once finds it in both or in neither."""
-    entry: Any = {names.STREAM_FIELD: codec.encode(event)}
     try:
         with sync_client().pipeline(transaction=True) as pipeline:
-            pipeline.xadd(names.CONSOLE_STREAM, entry, maxlen=names.CONSOLE_STREAM_MAXLEN, approximate=True)
-            if isinstance(event, TelemetryTick):
-                pipeline.xadd(names.FRAME_STREAM, entry, maxlen=names.FRAME_STREAM_MAXLEN, approximate=True)
+            for event in events:
+                entry: Any = {names.STREAM_FIELD: codec.encode(event)}
+                pipeline.xadd(names.CONSOLE_STREAM, entry, maxlen=names.CONSOLE_STREAM_MAXLEN, approximate=True)
+                if isinstance(event, TelemetryTick):
+                    pipeline.xadd(names.FRAME_STREAM, entry, maxlen=names.FRAME_STREAM_MAXLEN, approximate=True)
             pipeline.execute()
     except redis.RedisError as error:
         log.warning("console event not sent; consoles will take a snapshot", error=str(error))

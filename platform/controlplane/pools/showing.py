@@ -16,6 +16,9 @@ WORKERS_PER_S = 200
 
 _SOONEST_S = 1.0
 
+#: A pause that nobody would notice is none.
+_UNNOTICED_S = 0.1
+
 
 class Turns:
     """One for each process that writes reports, shared by its threads. Losing it costs a view that is a little old."""
@@ -38,7 +41,7 @@ class Turns:
             self._waiting = (self._waiting | set(changed) | set(decisive)) & set(sizes)
             self._urgent = (self._urgent | set(decisive)) & set(sizes)
             calm_s = max(_SOONEST_S, sum(sizes.values()) / WORKERS_PER_S)
-            pauses = {each: sizes[each] / WORKERS_PER_S if each in self._urgent else calm_s for each in self._waiting}
+            pauses = {each: _urgent_s(sizes[each]) if each in self._urgent else calm_s for each in self._waiting}
             due = {each for each, pause_s in pauses.items() if self._is_due(each, pause_s, now)}
             self._waiting -= due
             self._urgent -= due
@@ -49,3 +52,8 @@ class Turns:
         """A moment that lies ahead was read before our clock went back."""
         last = self._shown.get(deployment)
         return last is None or not timedelta(0) <= now - last < timedelta(seconds=pause_s)
+
+
+def _urgent_s(workers: int) -> float:
+    pause_s = workers / WORKERS_PER_S
+    return pause_s if pause_s > _UNNOTICED_S else 0.0

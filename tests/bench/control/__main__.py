@@ -17,6 +17,7 @@ import logging
 import math
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -255,6 +256,8 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--only", choices=["postgres", "sqlite"])
     options = parser.parse_args()
+    # However it ends, it leaves no servers behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     fleets = {
         "postgres": Fleet("postgres", options.nodes, 5, options.nodes // 5, options.seconds),
         "sqlite": Fleet("sqlite", 20, 1, 20, options.seconds / 3),

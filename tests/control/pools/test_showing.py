@@ -28,6 +28,11 @@ def test_with_news_that_decide_something_only_its_own_size_counts() -> None:
     assert shown == {SMALL: 200, LARGE: 2}
 
 
+def test_a_small_deployment_is_shown_with_each_news_that_decides_something() -> None:
+    turns = Turns()
+    assert [turns.due((), SIZES, NOON, decisive={SMALL}) for _ in range(3)] == [{SMALL}] * 3
+
+
 def test_in_a_large_fleet_loads_of_a_small_deployment_are_shown_less_often_too() -> None:
     turns = Turns()
     assert turns.due({SMALL}, SIZES, NOON) == {SMALL}
