@@ -41,7 +41,7 @@ export function UserMenu() {
                   {username}
                 </Text>
                 <Text size="xs" c="dimmed" truncate data-testid="own-role">
-                  {role === UserRole.VIEWER ? "Viewer, may look only" : ROLE_NAME[role]}
+                  {role === UserRole.VIEWER ? "May only look" : ROLE_NAME[role]}
                 </Text>
               </div>
               <IconChevronUp size={14} />

@@ -6,6 +6,7 @@ import { ReasonInput } from "@/components/reason-input";
 import { Failure } from "@/components/states";
 import { inTheWay, type Ask } from "./ask";
 import { Conflict } from "./conflict";
+import { useInSight } from "./use-in-sight";
 import { useOperate, usePreview } from "./use-operate";
 
 interface OperateDialogProps {
@@ -66,6 +67,7 @@ function Asking({
   const preview = usePreview(hasPreview && !disabled ? ask : null);
   const error = operate.error ?? preview.error;
   const conflict = inTheWay(error);
+  const refusal = useInSight(error);
   const apply = (queue: boolean): void =>
     operate.mutate(
       { ask, queue, ...(takesReason ? { reason } : {}) },
@@ -89,14 +91,16 @@ function Asking({
         {preview.isFetching && <Skeleton height={120} aria-label="Working out what would happen" />}
         {!preview.isFetching && preview.data?.preview && <OperationPreviewView preview={preview.data.preview} />}
         {takesReason && <ReasonInput value={reason} onChange={setReason} />}
-        {conflict !== null && (
-          <Conflict
-            conflict={conflict}
-            isPending={operate.isPending}
-            {...(canQueue ? { onQueue: () => apply(true) } : {})}
-          />
-        )}
-        {error !== null && conflict === null && <Failure error={error} title={refused} />}
+        <div ref={refusal} hidden={error === null}>
+          {conflict !== null && (
+            <Conflict
+              conflict={conflict}
+              isPending={operate.isPending}
+              {...(canQueue ? { onQueue: () => apply(true) } : {})}
+            />
+          )}
+          {error !== null && conflict === null && <Failure error={error} title={refused} />}
+        </div>
         <DialogButtons>
           <Button variant="default" onClick={onClose} data-autofocus>
             {keepLabel}

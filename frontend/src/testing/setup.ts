@@ -15,6 +15,8 @@ window.matchMedia = (query) =>
     dispatchEvent: () => false,
   }) as unknown as MediaQueryList;
 
+Element.prototype.scrollIntoView = () => undefined;
+
 window.ResizeObserver = class {
   observe(): void {}
   unobserve(): void {}

@@ -58,7 +58,7 @@ function ModelTable({ onOpen }: { readonly onOpen: (model: string) => void }) {
             <Table.Th ta="right" visibleFrom="xs">
               Parameters
             </Table.Th>
-            <Table.Th ta="right" visibleFrom="md">
+            <Table.Th ta="right" visibleFrom="md" className="nowrap">
               KV a token
             </Table.Th>
             <Table.Th>Served as</Table.Th>
@@ -106,7 +106,7 @@ function ModelTable({ onOpen }: { readonly onOpen: (model: string) => void }) {
                   )}
                 </Table.Td>
                 <Table.Td visibleFrom="sm">
-                  <Text size="sm" c="dimmed" className="figures">
+                  <Text size="sm" c="dimmed" className="figures nowrap">
                     {ago(model.created_at, now)}
                   </Text>
                 </Table.Td>

@@ -9,6 +9,7 @@ import { RoleMark } from "@/components/role-mark";
 import { Failure } from "@/components/states";
 import { inTheWay, type Ask } from "@/operate/ask";
 import { Conflict } from "@/operate/conflict";
+import { useInSight } from "@/operate/use-in-sight";
 import { useOperate, usePreview } from "@/operate/use-operate";
 import classes from "./pools.module.css";
 import { consequence, movedTo, rebase, type ResizeDraft } from "./resize-draft";
@@ -40,6 +41,7 @@ export function ResizeDialog({ opened, pool, draft, slots, onRebase, onClose, on
   const error = resize.error ?? preview.error;
   const moved = movedTo(draft, pool, error);
   const conflict = inTheWay(error);
+  const refusal = useInSight(error);
   const apply = (queue: boolean): void => resize.mutate({ ask, reason, queue }, { onSuccess: onDone });
 
   return (
@@ -94,10 +96,14 @@ export function ResizeDialog({ opened, pool, draft, slots, onRebase, onClose, on
           <OperationPreviewView preview={preview.data.preview} />
         )}
         <ReasonInput value={reason} onChange={setReason} placeholder="Long prompts since the morning" />
-        {conflict !== null && <Conflict conflict={conflict} isPending={resize.isPending} onQueue={() => apply(true)} />}
-        {error !== null && moved === null && conflict === null && (
-          <Failure error={error} title="The pool was not resized" />
-        )}
+        <div ref={refusal} hidden={error === null}>
+          {conflict !== null && (
+            <Conflict conflict={conflict} isPending={resize.isPending} onQueue={() => apply(true)} />
+          )}
+          {error !== null && moved === null && conflict === null && (
+            <Failure error={error} title="The pool was not resized" />
+          )}
+        </div>
         <DialogButtons>
           <Button variant="default" onClick={onClose}>
             Cancel
