@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from inference.agent import supervisor
-from inference.broker.consumer import CarefulConsumer
 from inference.agent.main import main
+from inference.broker.consumer import CarefulConsumer
 from inference.contracts.specs import NodeSpec
 from tests.inference.agent.node_under_test import STUB_ENGINES
 

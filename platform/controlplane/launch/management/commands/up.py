@@ -17,11 +17,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
 from controlplane.config import env
+from controlplane.core.data_lock import Running, only_one
 from controlplane.launch.banner import banner
 from controlplane.launch.environment import PREPARED, start_again_prepared
 from controlplane.launch.interrupt import Interrupt, Stopped
 from controlplane.launch.layout import Layout, layout_from_environment
-from controlplane.core.data_lock import Running, only_one
 from controlplane.launch.redis_server import NoRedisServer
 from controlplane.launch.secret_files import ensure_secret
 from controlplane.launch.services import Service, redis_service, tandem_services
