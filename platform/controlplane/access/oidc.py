@@ -17,6 +17,7 @@ from controlplane.access import users
 from controlplane.access.models import OidcIdentity
 from controlplane.access.oidc_client import LoginProblem, Person, Problem
 from controlplane.core.errors import Conflict, Invalid
+from controlplane.core.locking import locked
 from controlplane.core.principal import higher
 from inference.contracts.states import UserRole
 
@@ -42,12 +43,9 @@ def user_of(person: Person) -> User:
 
 def _found_or_made(person: Person) -> User:
     role = role_from(person.groups)
-    identity = (
-        OidcIdentity.objects.select_related("user")
-        .select_for_update(of=("self",))  # not the user: admins are locked before anybody else
-        .filter(issuer=person.issuer, subject=person.subject)
-        .first()
-    )
+    # Not the user: admins are locked before anybody else.
+    identities = locked(OidcIdentity.objects.select_related("user"), of=["self"])
+    identity = identities.filter(issuer=person.issuer, subject=person.subject).first()
     if role is None or (identity is not None and not identity.user.is_active):
         log.warning("login refused: no access", username=person.name)
         raise LoginProblem(Problem.NO_ACCESS)

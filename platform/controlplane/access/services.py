@@ -18,6 +18,7 @@ from controlplane.access.models import KeyTableVersion, ServingKey
 from controlplane.audit.services import record
 from controlplane.core import clock, secret_file, tables
 from controlplane.core.errors import Invalid, NotFound
+from controlplane.core.locking import locked
 from inference.contracts import names
 from inference.contracts.auth import derive_token, key_digest, new_serving_key
 from inference.contracts.routing import KeyTable
@@ -182,7 +183,7 @@ def key_revoke(*, key_id: UUID) -> None:
 
 
 def _key_locked(key_id: UUID) -> ServingKey:
-    row = selectors.key_list().select_for_update().filter(pk=key_id).first()
+    row = locked(selectors.key_list()).filter(pk=key_id).first()
     if row is None:
         raise NotFound("key", str(key_id))
     return row
@@ -205,7 +206,7 @@ def key_table_publish() -> KeyTable:
     now = clock.now()
     KeyTableVersion.objects.get_or_create(pk=1)
     # The lock comes before the keys are read: a higher version always holds what a lower one held, and later changes.
-    row = KeyTableVersion.objects.select_for_update().get(pk=1)
+    row = locked(KeyTableVersion.objects).get(pk=1)
     row.version = tables.next_version(row.version, now)
     row.save(update_fields=["version"])
     table = KeyTable(version=row.version, keys=selectors.key_entries(now=now))

@@ -18,6 +18,7 @@ from controlplane.access.principals import highest_of
 from controlplane.audit.services import record
 from controlplane.core import clock
 from controlplane.core.errors import Conflict, Forbidden, Invalid, NotFound
+from controlplane.core.locking import locked
 from controlplane.core.principal import Principal, PrincipalKind, at_least
 from inference.contracts.auth import key_digest, new_management_token
 from inference.contracts.states import UserRole
@@ -144,7 +145,7 @@ def _require_maker(by: Principal) -> None:
 
 
 def _locked(by: Principal, user: User | None, token_id: UUID) -> ManagementToken:
-    row = tokens_seen_by(by, user).select_for_update(of=("self",)).filter(pk=token_id).first()
+    row = locked(tokens_seen_by(by, user), of=["self"]).filter(pk=token_id).first()
     if row is None:
         raise NotFound("token", str(token_id))
     return row

@@ -17,6 +17,7 @@ from controlplane.access.principals import grants_of, role_of
 from controlplane.access.sessions import sessions_end
 from controlplane.audit.services import record
 from controlplane.core.errors import Conflict, Invalid, NotFound
+from controlplane.core.locking import locked
 from inference.contracts.states import UserRole
 
 log = structlog.get_logger()
@@ -179,7 +180,7 @@ def role_set(user: User, role: UserRole) -> None:
 
 
 def _locked(username: str) -> User:
-    return _one(User.objects.select_for_update(), username)
+    return _one(locked(User.objects), username)
 
 
 def _one(among: QuerySet[User], username: str) -> User:
@@ -193,7 +194,7 @@ def _one(among: QuerySet[User], username: str) -> User:
 def _admins_locked() -> list[int]:
     """Keys of everybody who may manage people and log in. They are locked in one order and before anybody else: of two
     that would remove each other, one waits and is refused."""
-    return list(User.objects.select_for_update().filter(**ADMINS).order_by("pk").values_list("pk", flat=True))
+    return list(locked(User.objects).filter(**ADMINS).order_by("pk").values_list("pk", flat=True))
 
 
 def _require_another_admin(user: User, admins: list[int]) -> None:

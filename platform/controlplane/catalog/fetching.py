@@ -19,6 +19,7 @@ from controlplane.catalog.models import Model
 from controlplane.catalog.selectors import model_get
 from controlplane.catalog.services import MODEL
 from controlplane.core.errors import Conflict, Invalid, NotFound
+from controlplane.core.locking import locked
 from controlplane.fleet.models import Node, NodeWeights
 from controlplane.fleet.services import weights_let_go, weights_want
 from controlplane.operations.models import Operation
@@ -108,7 +109,7 @@ def weights_fetch(
 
 def _locked(node_ids: Sequence[UUID]) -> list[Node]:
     """By name, as everywhere, so that two who want several never wait for each other."""
-    return list(Node.objects.select_for_update().filter(pk__in=node_ids))
+    return list(locked(Node.objects).filter(pk__in=node_ids))
 
 
 def _require_there(wanted: Sequence[UUID], nodes: Sequence[Node]) -> None:
@@ -175,7 +176,7 @@ def _advance(operation: Operation) -> None:
             limit = f"Not done after {settings.FETCH_DEADLINE_S:g} s. What was asked for stays wanted."
             operation_finish(operation, OperationState.FAILED, limit)
         return
-    models_learn()
+    transaction.on_commit(models_learn, robust=True)  # models are locked before nodes
     failed = [standing for standing in standings if standing.state == StepState.FAILED]
     if not failed:
         operation_finish(operation, OperationState.SUCCEEDED, f"{model.name} is on {_nodes(len(standings))}.")

@@ -18,6 +18,7 @@ from controlplane.catalog.checks import shape_checked
 from controlplane.catalog.models import Model
 from controlplane.core import principal
 from controlplane.core.errors import Invalid
+from controlplane.core.locking import locked
 from controlplane.fleet.models import NodeWeights
 from inference.contracts.models import ModelShape
 from inference.contracts.states import FetchState, ModelSource
@@ -58,7 +59,7 @@ def shape_find(model: Model, told: Told) -> None:
 @transaction.atomic
 def models_learn() -> None:
     """For the sweep: fill in what nodes know of models that nobody knew before. One query while all are known."""
-    unknown = list(Model.objects.select_for_update().filter(shape__isnull=True))
+    unknown = list(locked(Model.objects).filter(shape__isnull=True))
     for model in _from_nodes(unknown):
         model.save(update_fields=["shape", "shape_from"])
         log.info("model known", name=model.name, told_by=model.shape_from)

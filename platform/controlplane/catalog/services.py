@@ -22,6 +22,7 @@ from controlplane.catalog.sources import shown_path, source_of
 from controlplane.core import clock
 from controlplane.core.broadcast import broadcast
 from controlplane.core.errors import Conflict, NotFound
+from controlplane.core.locking import locked
 from controlplane.fleet.services import weights_let_go
 from controlplane.operations.selectors import targets_under_operation
 from inference.contracts.console import ModelRemoved
@@ -154,7 +155,7 @@ def model_ensure(*, name: str, path: str, description: str = "") -> Model:
     Raises:
         Invalid: name, path or description can't be right.
     """
-    model = Model.objects.select_for_update().filter(name=name).first()
+    model = locked(Model.objects).filter(name=name).first()
     if model is None:
         return model_create(name=name, path=path, description=description)
     before, was = _told(model), model.path
@@ -171,7 +172,7 @@ def model_ensure(*, name: str, path: str, description: str = "") -> Model:
 
 
 def _locked(name: str) -> Model:
-    model = Model.objects.select_for_update().filter(name=name).first()
+    model = locked(Model.objects).filter(name=name).first()
     if model is None:
         raise NotFound("model", name)
     return model

@@ -15,10 +15,12 @@ from django.db import transaction
 from controlplane.audit.services import record
 from controlplane.core import clock
 from controlplane.core.errors import Conflict, Invalid, NotFound
+from controlplane.core.locking import locked
 from controlplane.fleet.announce import node_announce
 from controlplane.fleet.broker import credentials_void
 from controlplane.fleet.labels import labels_checked
-from controlplane.fleet.models import Device, JoinToken, LinkMeasurement, Node
+from controlplane.fleet.links import links_advance
+from controlplane.fleet.models import Device, JoinToken, Node
 from inference.contracts.states import NodeDesired
 
 log = structlog.get_logger()
@@ -69,8 +71,7 @@ def node_retire(node_id: UUID, *, reason: str = "") -> Node:
     if node.retired_at is None:
         node.retired_at = clock.now()
         node.save(update_fields=["retired_at"])
-        LinkMeasurement.objects.filter(source=node).delete()
-        LinkMeasurement.objects.filter(target=node).delete()
+        transaction.on_commit(partial(links_advance, now=node.retired_at), robust=True)
         transaction.on_commit(partial(credentials_void, node.pk))
     return node
 
@@ -107,7 +108,7 @@ def device_change(
         NotFound: there is no such device.
         Invalid: something is no label, or too long.
     """
-    device = Device.objects.select_related("node").select_for_update(of=("self",)).filter(pk=device_id).first()
+    device = locked(Device.objects.select_related("node"), of=["self"]).filter(pk=device_id).first()
     if device is None:
         raise NotFound("device", str(device_id))
     before = _wanted(device)
@@ -141,7 +142,7 @@ def device_forget(device_id: int) -> None:
         NotFound: there is no such device.
         Conflict: it is reported, or a worker holds it.
     """
-    device = Device.objects.select_related("node").select_for_update(of=("self",)).filter(pk=device_id).first()
+    device = locked(Device.objects.select_related("node"), of=["self"]).filter(pk=device_id).first()
     if device is None:
         raise NotFound("device", str(device_id))
     name = f"{device.node.name}/{device.device_id}"
@@ -162,7 +163,7 @@ def join_token_revoke(token_id: int) -> None:
         NotFound: there is no such token, or it was used or has expired.
     """
     open_tokens = JoinToken.objects.filter(used_at__isnull=True, expires_at__gt=clock.now())
-    token = open_tokens.select_for_update().filter(pk=token_id).first()
+    token = locked(open_tokens).filter(pk=token_id).first()
     if token is None:
         raise NotFound("open join token", str(token_id))
     record(
@@ -177,7 +178,7 @@ def join_token_revoke(token_id: int) -> None:
 
 
 def _locked(node_id: UUID) -> Node:
-    node = Node.objects.select_for_update().filter(pk=node_id).first()
+    node = locked(Node.objects).filter(pk=node_id).first()
     if node is None:
         raise NotFound("node", str(node_id))
     return node

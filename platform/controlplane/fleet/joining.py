@@ -17,6 +17,7 @@ from django.db import IntegrityError, transaction
 from controlplane.audit.services import record
 from controlplane.core import clock
 from controlplane.core.errors import Conflict, Invalid, Unauthenticated
+from controlplane.core.locking import locked
 from controlplane.fleet.announce import node_announce
 from controlplane.fleet.broker import Access, node_access, node_url
 from controlplane.fleet.cadence import report_interval_s
@@ -143,7 +144,7 @@ def node_hello(*, body: bytes, authorization: str | None, hello: NodeHello) -> N
 
 def _said_to_be(node_id: str) -> Node:
     try:
-        node = Node.objects.select_for_update().filter(pk=UUID(node_id)).first()
+        node = locked(Node.objects).filter(pk=UUID(node_id)).first()
     except ValueError:
         node = None
     if node is None:

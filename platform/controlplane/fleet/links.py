@@ -9,10 +9,11 @@ and reports what it measured. A measurement that nobody ends is ended by its dea
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
+from functools import partial, reduce
 from itertools import islice, permutations
+from operator import or_
 from uuid import UUID
 
 import structlog
@@ -22,6 +23,7 @@ from django.db.models import Q
 from msgspec.structs import replace
 
 from controlplane.core import clock
+from controlplane.core.locking import locked
 from controlplane.fleet.hooks import specs_renew
 from controlplane.fleet.models import Link, LinkMeasurement, Node
 from inference.contracts.reports import LinkReport
@@ -38,6 +40,17 @@ PAIRS_MAX = 32 * 31
 
 #: Beyond the nodes' own deadline: for specs and reports on their way.
 _ON_THE_WAY = timedelta(seconds=15)
+
+_STARTED = Q(started_at__isnull=False)
+
+#: Of measurements with an end that can't take part; see `_hopeless`.
+_NO_HOPE = reduce(
+    or_,
+    (
+        ~Q(**{f"{end}__phase": NodePhase.READY}) | Q(**{f"{end}__desired": NodeDesired.RETIRED})
+        for end in ("source", "target")
+    ),
+)
 
 
 def links_wanted(node_ids: Collection[UUID]) -> dict[UUID, tuple[LinkSpec, ...]]:
@@ -57,7 +70,7 @@ def links_wanted(node_ids: Collection[UUID]) -> dict[UUID, tuple[LinkSpec, ...]]
 def links_measure(pairs: Iterable[tuple[UUID, UUID]], *, now: datetime) -> None:
     """Ask for these directions (source, target) to be measured; what is asked for already is not asked twice."""
     LinkMeasurement.objects.bulk_create(
-        [LinkMeasurement(source_id=source, target_id=target, requested_at=now) for source, target in pairs],
+        [LinkMeasurement(source_id=source, target_id=target, requested_at=now) for source, target in sorted(pairs)],
         ignore_conflicts=True,
     )
     links_advance(now=now)
@@ -75,24 +88,37 @@ def links_needed(node_ids: Collection[UUID]) -> None:
 
 
 @transaction.atomic
-def links_record(node: Node, reports: Sequence[LinkReport], *, now: datetime) -> None:
-    """Take what `node` says of its measurements; of those that it has no part in, nothing."""
-    said = {report.measurement_id: report for report in reports}
-    running = LinkMeasurement.objects.filter(Q(source=node) | Q(target=node), started_at__isnull=False)
-    for row in running.select_related("source", "target") if said else ():
-        report = said.get(str(row.pk))
-        if report is None:
-            continue
-        if report.error:
-            _end(row, now, error=f"{node.name}: {report.error}")
-            _then(links_advance, now=now)
-        elif row.target_id == node.pk and report.address is not None and row.peer_port is None:
-            row.peer_host, row.peer_port = report.address.host[:255], report.address.port
-            row.save(update_fields=["peer_host", "peer_port"])
-            _then(specs_renew, [row.source_id])
-        elif row.source_id == node.pk and report.bytes_per_s is not None:
-            _end(row, now, report=report)
-            _then(links_advance, now=now)
+def links_record(said: Mapping[Node, Sequence[LinkReport]], *, now: datetime) -> None:
+    """Take what nodes say of their measurements; of those that they have no part in, nothing."""
+    reports = {(report.measurement_id, node.pk): report for node, some in said.items() for report in some}
+    if not reports:
+        return
+    concerned = Q(source__in=said) | Q(target__in=said)
+    rows = LinkMeasurement.objects.filter(concerned, started_at__isnull=False).select_related("source", "target")
+    to_tell: set[UUID] = set()
+    ended = False
+    for row in locked(rows, of=["self"]):
+        for node in (row.target, row.source):
+            report = reports.get((str(row.pk), node.pk))  # the row has no key any more once it has ended
+            if report is not None:
+                to_tell |= _take(row, node, report, now)
+        ended |= row.pk is None
+    _then(specs_renew, to_tell)
+    if ended:
+        _then(links_advance, now=now)
+
+
+def _take(row: LinkMeasurement, node: Node, report: LinkReport, now: datetime) -> set[UUID]:
+    """Write what the node says; which nodes have to be told of it."""
+    if report.error:
+        return _end(row, now, error=f"{node.name}: {report.error}")
+    if row.target_id == node.pk and report.address is not None and row.peer_port is None:
+        row.peer_host, row.peer_port = report.address.host[:255], report.address.port
+        row.save(update_fields=["peer_host", "peer_port"])
+        return {row.source_id}
+    if row.source_id == node.pk and report.bytes_per_s is not None:
+        return _end(row, now, report=report)
+    return set()
 
 
 def _then(step: Callable[..., None], *args: object, **named: object) -> None:
@@ -103,32 +129,38 @@ def _then(step: Callable[..., None], *args: object, **named: object) -> None:
 @transaction.atomic
 def links_advance(*, now: datetime) -> None:
     """End what is overdue, then start what both ends are free for: LINKS_AT_ONCE measurements at most, and each node in
-    one only, since two would measure each other. For the sweep, and whenever one ended."""
-    rows = list(LinkMeasurement.objects.select_for_update(of=("self",)).select_related("source", "target"))
-    running = []
-    for row in rows:
+    one only, since two would measure each other. For the sweep, and whenever one ended.
+
+    A large fleet has thousands that wait: they are not looked at one by one.
+    """
+    # Whoever holds the first row advances; others find afterwards what is left to do.
+    locked(LinkMeasurement.objects).first()
+    running, to_tell = [], set()
+    to_look_at = LinkMeasurement.objects.filter(_STARTED | _NO_HOPE).select_related("source", "target")
+    for row in locked(to_look_at, of=["self"]):
         if hopeless := _hopeless(row, now):
-            _end(row, now, error=hopeless)
-        elif row.started_at is not None:
+            to_tell |= _end(row, now, error=hopeless)
+        else:
             running.append(row)
     busy = {node_id for row in running for node_id in (row.source_id, row.target_id)}
-    room = settings.LINKS_AT_ONCE - len(running)
-    started = []
-    for row in rows:
-        if row.pk is None or row.started_at is not None or busy & {row.source_id, row.target_id} or room <= 0:
-            continue
-        row.started_at = now
-        row.save(update_fields=["started_at"])
-        busy |= {row.source_id, row.target_id}
-        room -= 1
-        started.append(row.target_id)
-    _then(specs_renew, started)
+    for _ in range(settings.LINKS_AT_ONCE - len(running)):
+        waiting = LinkMeasurement.objects.exclude(_STARTED).exclude(source__in=busy).exclude(target__in=busy)
+        following = locked(waiting).first()
+        if following is None:
+            break
+        following.started_at = now
+        following.save(update_fields=["started_at"])
+        busy |= {following.source_id, following.target_id}
+        to_tell.add(following.target_id)
+    _then(specs_renew, to_tell)
 
 
 def _hopeless(row: LinkMeasurement, now: datetime) -> str:
     """Why it will not come to an end by itself; empty while it may."""
     for node in (row.source, row.target):
-        if node.desired == NodeDesired.RETIRED or node.phase != NodePhase.READY:
+        if node.desired == NodeDesired.RETIRED:
+            return f"{node.name} was retired."
+        if node.phase != NodePhase.READY:
             return f"{node.name} does not report."
     limit = timedelta(seconds=settings.LINK_DEADLINE_S) + _ON_THE_WAY
     if row.started_at is not None and not timedelta(0) <= now - row.started_at <= limit:
@@ -137,8 +169,8 @@ def _hopeless(row: LinkMeasurement, now: datetime) -> str:
     return ""
 
 
-def _end(row: LinkMeasurement, now: datetime, *, report: LinkReport | None = None, error: str = "") -> None:
-    """Keep the result, drop the measurement, and let both ends know that they are done with it."""
+def _end(row: LinkMeasurement, now: datetime, *, report: LinkReport | None = None, error: str = "") -> set[UUID]:
+    """Keep the result and drop the measurement; which nodes have to be told that they are done with it."""
     link, _ = Link.objects.get_or_create(source_id=row.source_id, target_id=row.target_id)
     link.error = error
     if report is not None:
@@ -147,4 +179,4 @@ def _end(row: LinkMeasurement, now: datetime, *, report: LinkReport | None = Non
     level = log.warning if error else log.info
     level("link measured", source=row.source.name, target=row.target.name, bytes_per_s=link.bytes_per_s, error=error)
     row.delete()
-    _then(specs_renew, [row.source_id, row.target_id])
+    return {row.source_id, row.target_id} if row.started_at is not None else set()

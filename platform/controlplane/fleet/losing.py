@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models.functions import Coalesce
 
 from controlplane.core import clock
+from controlplane.core.locking import locked
 from controlplane.fleet import silence
 from controlplane.fleet.announce import nodes_announce
 from controlplane.fleet.cadence import lost_after_s
@@ -31,7 +32,7 @@ def nodes_mark_lost() -> list[Node]:
     # Only those that seem to be silent are locked, and then looked at again: reports go on meanwhile.
     seem = [pk for pk, heard in _heard() if silence.is_silent(last_heard=heard, since=since, now=now, limit=limit)]
     lost = []
-    for node in Node.objects.select_for_update().filter(pk__in=seem, phase=NodePhase.READY):
+    for node in locked(Node.objects).filter(pk__in=seem, phase=NodePhase.READY):
         last_heard = node.last_report_at or node.joined_at
         if silence.is_silent(last_heard=last_heard, since=since, now=now, limit=limit):
             node.phase = NodePhase.LOST
@@ -55,7 +56,7 @@ def _keep_watch(limit: timedelta) -> tuple[datetime, datetime]:
     that went back.
     """
     Watch.objects.get_or_create(pk=1, defaults={"since": clock.now(), "swept_at": clock.now()})
-    watch = Watch.objects.select_for_update().get(pk=1)
+    watch = locked(Watch.objects).get(pk=1)
     now = clock.now()
     watch.since = silence.watching_since(since=watch.since, swept_at=watch.swept_at, now=now, limit=limit)
     watch.swept_at = now

@@ -19,6 +19,7 @@ from django.conf import settings
 from django.db import transaction
 
 from controlplane.core.bulk import rows_write
+from controlplane.core.locking import locked
 from controlplane.fleet.announce import nodes_announce
 from controlplane.fleet.credentials import Received
 from controlplane.fleet.inventory import MEASURED, devices_record, measures_record
@@ -77,7 +78,7 @@ def nodes_record_reports(received: Sequence[Received]) -> list[Recorded]:
     """
     newest = {each.report.node_id: each for each in _in_order(received)}
     # By name, as everywhere: two who lock several nodes never wait for each other.
-    nodes = Node.objects.select_for_update().filter(pk__in=_known_ids(newest))
+    nodes = locked(Node.objects).filter(pk__in=_known_ids(newest))
     due = _measures_interval()
     news = [found for node in nodes if (found := _take(node, newest.pop(str(node.pk)), due))]
     for stranger in newest.values():
@@ -89,8 +90,8 @@ def nodes_record_reports(received: Sequence[Received]) -> list[Recorded]:
         record({each.node: each.report.devices for each in due_ones})
     rest = [each.recorded for each in news if each.rest_changed]
     weights_record({each.node: each.report.weights for each in rest})
-    for each in rest:
-        links_record(each.node, each.report.links, now=each.at)
+    if rest:
+        links_record({each.node: each.report.links for each in rest}, now=max(each.at for each in rest))
     nodes_announce([each.recorded.node.pk for each in news if each.shown])
     return [each.recorded for each in news]
 

@@ -10,6 +10,7 @@ import msgspec
 from django.db import transaction
 from django.db.models import F
 
+from controlplane.core.locking import locked
 from controlplane.fleet.hooks import specs_renew
 from controlplane.fleet.models import Node, NodeWeights
 from inference.contracts.reports import WeightsReport
@@ -28,7 +29,7 @@ def weights_wanted(node_ids: Collection[UUID]) -> dict[UUID, tuple[WeightsSpec, 
 @transaction.atomic
 def weights_want(node_ids: Collection[UUID], path: str, revision: str) -> None:
     """Have these nodes fetch the weights and keep them. What failed there before is tried again."""
-    list(Node.objects.select_for_update().filter(pk__in=node_ids))  # as reports do, before the rows below
+    list(locked(Node.objects).filter(pk__in=node_ids))  # as reports do, before the rows below
     rows = NodeWeights.objects.filter(node__in=node_ids, path=path, revision=revision)
     failed = rows.filter(state=FetchState.FAILED)
     failed.update(attempt=F("attempt") + 1, state=FetchState.WANTED, reason="", fetched_bytes=None)
@@ -48,7 +49,7 @@ def weights_let_go(path: str, revision: str, *, node_ids: Collection[UUID] | Non
     wanted = NodeWeights.objects.filter(path=path, revision=revision, wanted=True)
     if node_ids is not None:
         wanted = wanted.filter(node__in=node_ids)
-    nodes = list(Node.objects.select_for_update().filter(pk__in=wanted.values("node")))
+    nodes = list(locked(Node.objects).filter(pk__in=wanted.values("node")))
     wanted.filter(node__in=nodes).update(wanted=False)
     specs_renew([node.pk for node in nodes])
 

@@ -13,6 +13,7 @@ from django.db import transaction
 
 from controlplane.core import clock
 from controlplane.core.errors import Conflict, Invalid
+from controlplane.core.locking import locked
 from controlplane.fleet.desired import node_desire
 from controlplane.fleet.links import PAIRS_MAX, links_advance, links_measure
 from controlplane.fleet.models import Link, LinkMeasurement, Node
@@ -42,7 +43,17 @@ def node_of(operation: Operation) -> UUID:
 
 def node_lock(operation: Operation) -> None:
     """`Workflow.lock` of every kind that concerns one node."""
-    Node.objects.select_for_update().filter(pk=node_of(operation)).first()
+    locked(Node.objects).filter(pk=node_of(operation)).first()
+
+
+def node_locked(node_id: UUID) -> Node:
+    """The node, locked: before an operation on it starts, which may end another one there.
+
+    Raises:
+        NotFound: there is no such node.
+    """
+    locked(Node.objects).filter(pk=node_id).first()
+    return node_get(node_id)
 
 
 @transaction.atomic
@@ -55,7 +66,7 @@ def node_operation_start(
         NotFound: there is no such node.
         ControlError: whatever `operation_start` refuses with.
     """
-    node = node_get(node_id)
+    node = node_locked(node_id)
     return operation_start(
         kind=kind,
         targets=[node_target(node)],

@@ -11,6 +11,7 @@ from django.db import transaction
 
 from controlplane.core import clock
 from controlplane.core.errors import Invalid
+from controlplane.core.locking import locked
 from controlplane.operations import conflicts, transitions
 from controlplane.operations.models import Operation, OperationTarget
 from controlplane.operations.queue import dequeue_on_commit
@@ -130,5 +131,5 @@ def _try_place(
 def _still_open(operations: Sequence[Operation]) -> bool:
     """Lock them until we are in the queue: whichever ends after that finds us there."""
     ids = [operation.pk for operation in operations]
-    locked = Operation.objects.select_for_update().filter(pk__in=ids).order_by("pk")
-    return all(operation.state in OPERATION_OPEN for operation in locked)
+    rows = locked(Operation.objects).filter(pk__in=ids).order_by("pk")
+    return all(operation.state in OPERATION_OPEN for operation in rows)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from uuid import uuid4
 
 import structlog
-from django.db.models import F
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
 
+from controlplane.core.locking import locked
 from controlplane.operations.models import Operation
 from controlplane.operations.selectors import operations_holding
 from controlplane.operations.services import operation_finish
@@ -18,6 +20,9 @@ from controlplane.pools.routing import routing_table_publish
 from inference.contracts.states import OperationKind, OperationState, WorkerDesired, WorkerPhase
 
 log = structlog.get_logger()
+
+_REFUSED = Q(refused_role=F("pool__role"))
+_DRAINED = Q(renewing=True, phase=WorkerPhase.STOPPED)
 
 
 def worker_change_over(deployment: Deployment, worker: Worker, to: Pool) -> None:
@@ -36,11 +41,23 @@ def worker_change_over(deployment: Deployment, worker: Worker, to: Pool) -> None
     node_specs_renew([worker.node_id])
 
 
-def flips_take_back(deployment: Deployment) -> None:
+@transaction.atomic
+def workers_put_right(deployment_id: int) -> None:
+    """What nodes have answered: a role that a worker refused, the end of one that is to start anew. In a transaction of
+    its own, since its nodes are locked before the plan knows those that it concerns (`core.locking`)."""
+    deployment = locked(Deployment.objects).filter(pk=deployment_id).first()
+    workers = Worker.objects.filter(pool__deployment=deployment)
+    answered = dict(workers.filter(_REFUSED | _DRAINED).values_list("pk", "node_id"))
+    if deployment is not None and answered:
+        nodes_lock(set(answered.values()))
+        _flips_take_back(deployment, workers.filter(_REFUSED, pk__in=answered))
+        _workers_renew(workers.filter(_DRAINED, pk__in=answered))
+
+
+def _flips_take_back(deployment: Deployment, refused: QuerySet[Worker]) -> None:
     """Workers whose process could not be switched go back to the pool whose role they have. What wanted the change has
-    failed, with what their nodes say. The caller has locked the deployment."""
-    refused = Worker.objects.filter(pool__deployment=deployment, refused_role=F("pool__role")).select_related("pool")
-    for worker in refused:
+    failed, with what their nodes say."""
+    for worker in refused.select_related("pool"):
         to = Pool.objects.filter(deployment=deployment, role=worker.observed_role).exclude(pk=worker.pool_id).first()
         if to is None or worker.desired != WorkerDesired.RUN:
             continue
@@ -58,17 +75,13 @@ def _fail(operation: Operation, outcome: str) -> None:
         operation_finish(operation, OperationState.FAILED, outcome)
 
 
-def workers_renew(deployment: Deployment) -> None:
-    """Start again those that were drained for it and have ended: as new incarnations, on their devices. The caller has
-    locked the deployment."""
-    drained = Worker.objects.filter(pool__deployment=deployment, renewing=True, phase=WorkerPhase.STOPPED)
+def _workers_renew(drained: QuerySet[Worker]) -> None:
+    """Start again those that were drained for it and have ended: as new incarnations, on their devices."""
     workers = list(drained)
-    if not workers:
-        return
-    nodes_lock([worker.node_id for worker in workers])
     for worker in workers:
         log.info("worker starts anew", worker=worker.name, worker_id=str(worker.pk))
         worker.incarnation, worker.desired, worker.renewing = uuid4(), WorkerDesired.RUN, False
         worker.phase = WorkerPhase.ASSIGNED
-    Worker.objects.bulk_update(workers, ["incarnation", "desired", "renewing", "phase"])
-    node_specs_renew([worker.node_id for worker in workers])
+    if workers:
+        Worker.objects.bulk_update(workers, ["incarnation", "desired", "renewing", "phase"])
+        node_specs_renew([worker.node_id for worker in workers])

@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.db import transaction
 
 from controlplane.core.broadcast import broadcast
+from controlplane.core.locking import locked
+from controlplane.operations.selectors import operations_holding
+from controlplane.operations.services import operation_finish
 from controlplane.pools import selectors
 from controlplane.pools.announce import deployments_announce, reconcile_request
 from controlplane.pools.apply import apply
-from controlplane.pools.flipping import flips_take_back, workers_renew
+from controlplane.pools.flipping import workers_put_right
 from controlplane.pools.intents import intents_advance
 from controlplane.pools.models import Deployment, PlanningTurn, Pool
 from controlplane.pools.plan import plan
-from controlplane.pools.plan_types import Plan, Snapshot
+from controlplane.pools.plan_types import Plan, PoolSeen, Snapshot
 from controlplane.pools.rollout import rollout_advance
 from controlplane.pools.seeing import own_snapshot, snapshot, workers_seen
 from controlplane.pools.workflows.look import Look
 from controlplane.pools.workflows.rebalance import budget_now
+from controlplane.pools.workflows.targets import DEPLOYMENT, POOL
 from inference.contracts.console import DeploymentRemoved
+from inference.contracts.states import OperationState
+
+
+def deployment_reconcile(deployment_id: int) -> Plan | None:
+    """Bring what shall run in line with what is wanted; None when there is no such deployment (any more)."""
+    workers_put_right(deployment_id)
+    return _look(deployment_id)
 
 
 @transaction.atomic
-def deployment_reconcile(deployment_id: int) -> Plan | None:
-    """Bring what shall run in line with what is wanted; None when there is no such deployment (any more).
-
-    Whoever plans holds the one planning turn, so two plans never see the same free device. Reports go on meanwhile:
+def _look(deployment_id: int) -> Plan | None:
+    """Whoever plans holds the one planning turn, so two plans never see the same free device. Reports go on meanwhile:
     what they change is found by compare-and-set, or seen by the look that they ask for themselves.
     """
-    deployment = Deployment.objects.select_for_update().filter(pk=deployment_id).first()
+    deployment = locked(Deployment.objects).filter(pk=deployment_id).first()
     if deployment is None:
         return None
-    flips_take_back(deployment)
-    workers_renew(deployment)
     moved = rollout_advance(deployment)
     _take_turn()
     seen, made = _plan(deployment)
@@ -50,6 +59,7 @@ def deployment_reconcile(deployment_id: int) -> Plan | None:
     )
     intents_advance(look)
     if deployment.deleting and not workers:
+        _end_what_is_left(deployment, seen.pools)
         deployment.delete()
         broadcast(DeploymentRemoved(name=deployment.name))
     elif made.acts or changed or moved.news:
@@ -57,6 +67,13 @@ def deployment_reconcile(deployment_id: int) -> Plan | None:
     if made.remove:
         _offer_freed_devices(deployment_id)
     return made
+
+
+def _end_what_is_left(deployment: Deployment, pools: Sequence[PoolSeen]) -> None:
+    """Nobody would look at these any more: at a resize, say, of what is taken away since its deploy was cancelled."""
+    concerned = {DEPLOYMENT: [str(deployment.pk)], POOL: [pool.pool_id for pool in pools]}
+    for operation in operations_holding(concerned):
+        operation_finish(operation, OperationState.FAILED, f"{deployment} was taken away.")
 
 
 def _plan(deployment: Deployment) -> tuple[Snapshot, Plan]:
@@ -71,7 +88,7 @@ def _plan(deployment: Deployment) -> tuple[Snapshot, Plan]:
 
 
 def _take_turn() -> None:
-    PlanningTurn.objects.select_for_update().get_or_create(pk=PlanningTurn.ONLY)
+    locked(PlanningTurn.objects).get_or_create(pk=PlanningTurn.ONLY)
 
 
 def _refusals_record(made: Plan, deployment: Deployment) -> bool:

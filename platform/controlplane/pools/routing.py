@@ -12,6 +12,7 @@ import structlog
 from django.db import transaction
 
 from controlplane.core import clock, tables
+from controlplane.core.locking import locked
 from controlplane.pools import selectors
 from controlplane.pools.models import Deployment, RoutingTableVersion
 from inference.contracts import codec, names
@@ -96,7 +97,7 @@ def routing_table_refresh() -> None:
 
 def _locked_version() -> RoutingTableVersion:
     """The lock comes before the workers are read: a higher version always holds the newer state."""
-    return RoutingTableVersion.objects.select_for_update().get_or_create(pk=1)[0]
+    return locked(RoutingTableVersion.objects).get_or_create(pk=1)[0]
 
 
 def _publish(row: RoutingTableVersion, routes: tuple[DeploymentRoute, ...], *, above: int) -> RoutingTable:

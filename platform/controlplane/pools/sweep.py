@@ -10,6 +10,7 @@ from django.db import transaction
 from controlplane.access.sweep import access_sweep
 from controlplane.catalog.learning import models_learn
 from controlplane.core import idempotency
+from controlplane.core.locking import locked
 from controlplane.fleet.models import Node
 from controlplane.fleet.services import (
     cadence_adjust,
@@ -56,7 +57,7 @@ def sweep(*, now: datetime) -> None:
 def workers_lose_sight(*, now: datetime) -> None:
     """Nothing is known any more of workers on silent nodes, except of those that were seen to be gone."""
     # The nodes are locked first: one that is heard at this very moment keeps what it reports.
-    silent = [node.pk for node in Node.objects.select_for_update().filter(phase=NodePhase.LOST)]
+    silent = [node.pk for node in locked(Node.objects).filter(phase=NodePhase.LOST)]
     unseen = (
         Worker.objects.filter(node__in=silent)
         .exclude(phase=WorkerPhase.UNKNOWN)

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from functools import partial
+from threading import Event
+from uuid import UUID
 
 import pytest
+from django.db import transaction
 
+from controlplane.catalog import services as catalog
 from controlplane.catalog.models import Model
-from controlplane.core.errors import StaleGeneration
+from controlplane.core.errors import Conflict, Invalid, StaleGeneration
+from controlplane.fleet import workflows as fleet_workflows
+from controlplane.fleet.services import Received
 from controlplane.operations.models import Operation
-from controlplane.pools import services, tasks
+from controlplane.operations.services import operation_report
+from controlplane.pools import reconcile, services, tasks
 from controlplane.pools.apply import PlanOutdated, apply
 from controlplane.pools.models import Allocation, Deployment, Pool, Revision, Worker
 from controlplane.pools.plan_types import Move, Plan
 from controlplane.pools.reconcile import deployment_reconcile
-from controlplane.pools.services import Resized
+from controlplane.pools.reports import reports_record
+from controlplane.pools.services import Resized, Shape
+from controlplane.pools.workflows import deploy
+from controlplane.pools.workflows.node_drain import node_drain
 from inference.contracts import codec
 from inference.contracts.states import OperationKind, OperationState, Role, WorkerPhase
 from tests.control.conftest import OPERATOR
 from tests.control.pools.world import World
-from tests.control.races import at_once
+from tests.control.races import Meeting, at_once
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 
@@ -129,6 +140,80 @@ def test_a_plan_made_from_an_older_state_writes_nothing(committed_world: World) 
 
     assert world.worker("decode-1").desired == "run"
     assert world.outbox.tasks == []
+
+
+def test_a_deployment_and_the_end_of_its_model_at_once_is_refused_in_words(
+    committed_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed_world.node("a", slots=2)
+    meet, saved, unused = Meeting(), deploy._save, catalog._require_unused
+    monkeypatch.setattr(deploy, "_save", lambda *args: (saved(*args), meet()))
+    monkeypatch.setattr(catalog, "_require_unused", lambda *args: (unused(*args), meet()))
+
+    made, deleted = at_once(
+        lambda: services.deployment_create(
+            name="m", model="tiny", shape=Shape(counts={Role.PREFILL: 1, Role.DECODE: 1}), requested_by=OPERATOR
+        ),
+        lambda: catalog.model_delete("tiny"),
+    )
+
+    if isinstance(made, Exception):
+        assert isinstance(made, Invalid), made
+        assert deleted is None
+    else:
+        assert isinstance(deleted, Conflict), deleted
+
+
+def test_what_ends_a_drain_and_the_sweep_that_looks_at_it_never_wait_for_each_other(
+    committed_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = committed_world
+    agent = world.node("a", slots=2)
+    world.deploy(prefill=1, decode=1)
+    drain = node_drain(UUID(agent.node_id), requested_by=OPERATOR)
+    meet, desire = Meeting(), fleet_workflows.node_desire
+    monkeypatch.setattr(fleet_workflows, "node_desire", lambda *args, **named: (meet(), desire(*args, **named))[1])
+
+    def look() -> None:
+        with transaction.atomic():
+            fleet_workflows.node_lock(drain)
+            meet()
+            operation_report(drain, (), 0.5)
+
+    answers = at_once(lambda: fleet_workflows.node_cordon(UUID(agent.node_id), by=OPERATOR), look)
+
+    assert not [answer for answer in answers if isinstance(answer, Exception)], answers
+    assert Operation.objects.get(pk=drain.pk).state == OperationState.SUPERSEDED
+
+
+def test_a_look_at_workers_of_one_node_that_starts_others_elsewhere_and_reports_of_both_never_wait_for_each_other(
+    committed_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reports lock node a, then b. The look starts a worker on b anew, and another one on a."""
+    world = committed_world
+    second = world.node("b", slots=2)
+    world.deploy(prefill=1, decode=1)
+    world.come_up()
+    first = world.node("a", slots=2)
+    Worker.objects.filter(name="decode-1").update(renewing=True, desired="drain", phase=WorkerPhase.STOPPED)
+    Pool.objects.filter(role=Role.DECODE).update(replicas=2)
+    turn, taken = reconcile._take_turn, Event()
+
+    def take_turn() -> None:
+        turn()
+        taken.set()
+        time.sleep(0.5)
+
+    monkeypatch.setattr(reconcile, "_take_turn", take_turn)
+
+    def report() -> None:
+        taken.wait(10)
+        reports_record([Received(agent.message(), world.now()) for agent in (first, second)])
+
+    answers = at_once(partial(deployment_reconcile, world.deployment().pk), report)
+
+    assert not [answer for answer in answers if isinstance(answer, Exception)], answers
+    assert Worker.objects.filter(node__name="a").count() == 1
 
 
 def _deployment_without_workers(world: World, name: str, *, decode: int) -> Deployment:

@@ -7,6 +7,7 @@ from django.db import transaction
 
 from controlplane.audit.services import record
 from controlplane.core.errors import NotFound
+from controlplane.core.locking import locked
 from controlplane.operations.models import Operation
 from controlplane.operations.selectors import operation_running, targets_under_operation
 from controlplane.operations.services import operation_start
@@ -39,7 +40,7 @@ def deployment_delete(*, name: str, requested_by: str, reason: str = "") -> Oper
     Raises:
         NotFound: no such deployment.
     """
-    deployment = Deployment.objects.select_for_update().filter(name=name).first()
+    deployment = locked(Deployment.objects).filter(name=name).first()
     if deployment is None:
         raise NotFound("deployment", name)
     under_way = operation_running(target_kind=DEPLOYMENT, target_id=str(deployment.pk))

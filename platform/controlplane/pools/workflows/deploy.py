@@ -14,9 +14,9 @@ from django.db.models import F
 
 from controlplane.audit.services import record
 from controlplane.catalog.models import Model
-from controlplane.catalog.selectors import model_get
 from controlplane.core import clock
-from controlplane.core.errors import Conflict, Invalid, NotFound
+from controlplane.core.errors import Conflict, Invalid
+from controlplane.core.locking import locked
 from controlplane.fleet.models import Device
 from controlplane.fleet.services import links_needed
 from controlplane.operations.models import Operation
@@ -193,14 +193,14 @@ def _check_shape(shape: Shape, engine: str) -> None:
 
 
 def model_named(name: str, engine: str) -> Model:
-    """
+    """The model, locked: it stays in the catalogue until what refers to it is committed.
+
     Raises:
         Invalid: the catalogue has no such model, or (code "not_supported") it is known that the engine can't serve it.
     """
-    try:
-        model = model_get(name)
-    except NotFound as error:
-        raise Invalid(f"The catalogue has no model named {name!r}.", field="model") from error
+    model = locked(Model.objects).filter(name=name).first()
+    if model is None:
+        raise Invalid(f"The catalogue has no model named {name!r}.", field="model")
     shape = model.known_shape
     if shape is not None and (reason := (shape.engines or {}).get(engine)):
         raise Invalid(f"The {engine} engine can't serve {name}: {reason}.", code="not_supported", field="model")

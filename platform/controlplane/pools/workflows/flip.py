@@ -2,7 +2,7 @@
 
 An engine that can keeps its weights loaded: the worker leaves the routing table, finishes what it has, switches, proves
 itself with a token, and is listed again. Others start anew on the same devices. Both pools' sizes follow. A worker that
-can't switch goes on as what it was, and the sizes go back (`pools.refused_flips`).
+can't switch goes on as what it was, and the sizes go back (`pools.flipping`).
 """
 
 from __future__ import annotations

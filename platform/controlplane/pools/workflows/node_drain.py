@@ -9,10 +9,10 @@ import msgspec
 from django.db import transaction
 
 from controlplane.core.errors import Conflict
+from controlplane.core.locking import locked
 from controlplane.fleet.models import Node
-from controlplane.fleet.selectors import node_get
 from controlplane.fleet.services import node_desire
-from controlplane.fleet.workflows import node_lock, node_of, node_target
+from controlplane.fleet.workflows import node_lock, node_locked, node_of, node_target
 from controlplane.operations.models import Operation
 from controlplane.operations.services import (
     OnConflict,
@@ -49,7 +49,7 @@ def node_drain(
         NotFound: no such node.
         Conflict: it was retired, or another operation has it.
     """
-    node = node_get(node_id)
+    node = node_locked(node_id)
     workers = Worker.objects.filter(node=node).count()
     return operation_start(
         kind=OperationKind.DRAIN_NODE,
@@ -95,7 +95,7 @@ def _course(deployment: Deployment, node: Node) -> OperationPreview:
 
 def _begin(operation: Operation) -> None:
     request = msgspec.convert(operation.request, Request)
-    node = Node.objects.select_for_update().filter(pk=node_of(operation)).first()
+    node = locked(Node.objects).filter(pk=node_of(operation)).first()
     if node is None or node.desired == NodeDesired.RETIRED:
         raise Conflict("The node was retired meanwhile, so there is nothing to drain.", code="node_retired")
     was = NodeDesired.ACTIVE if node.desired == NodeDesired.DRAINING else NodeDesired(node.desired)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controlplane.core.errors import Conflict, NotFound
+from controlplane.core.locking import locked
 from controlplane.operations.models import Operation
 from controlplane.operations.services import Target
 from controlplane.pools.announce import deployments_announce, reconcile_request
@@ -28,7 +29,7 @@ def worker_target(worker: Worker) -> Target:
 
 def deployment_lock(operation: Operation) -> None:
     """`Workflow.lock` of every kind here: two changes of one deployment take turns."""
-    Deployment.objects.select_for_update().filter(pk=operation.request["deployment_id"]).first()
+    locked(Deployment.objects).filter(pk=operation.request["deployment_id"]).first()
 
 
 def deployment_locked(**named: object) -> Deployment:
@@ -38,7 +39,7 @@ def deployment_locked(**named: object) -> Deployment:
         NotFound: there is none.
         Conflict: it is being deleted.
     """
-    deployment = Deployment.objects.select_for_update().filter(**named).first()
+    deployment = locked(Deployment.objects).filter(**named).first()
     if deployment is None:
         raise NotFound("deployment", str(next(iter(named.values()))))
     if deployment.deleting:
