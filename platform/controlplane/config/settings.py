@@ -40,6 +40,8 @@ LINK_DEADLINE_S = env.number("TANDEM_LINK_DEADLINE_S", 30.0)
 SWEEP_INTERVAL_S = env.number("TANDEM_SWEEP_INTERVAL_S", 5.0)
 DRAIN_DEADLINE_S = env.number("TANDEM_DRAIN_DEADLINE_S", 300.0)
 OPERATION_DEADLINE_S = env.number("TANDEM_OPERATION_DEADLINE_S", 1800.0)
+# A roll-out that others wait for may take a day.
+OPERATION_QUEUE_DEADLINE_S = env.number("TANDEM_OPERATION_QUEUE_DEADLINE_S", 86_400.0)
 # Weights of the largest models take hours over a slow network.
 FETCH_DEADLINE_S = env.number("TANDEM_FETCH_DEADLINE_S", 43_200.0)
 #: How long the old secret of a key or token stays good after a rotation, unless it is said there.

@@ -18,7 +18,8 @@ class Operation(models.Model):
     request: the typed request as JSON; enough to begin it later, or again. preview: `OperationPreview` as JSON; null
     when nobody worked one out. retry_of: the operation that this one tries again. cancelled_by: who took it back.
     started_at: null while queued, and for ever when it ended in the queue.
-    running_s: seconds that the sweep has seen it run; seen_at: when it last looked (`running_time.py`).
+    running_s: seconds that the sweep has seen it run or, while queued, wait; seen_at: when it last looked
+    (`running_time.py`).
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 
 from controlplane.core import clock
 from controlplane.core.broadcast import broadcast
+from controlplane.core.locking import locked
 from controlplane.operations.models import Operation, OperationStep
 from controlplane.operations.presenters import operation_view
 from inference.contracts.console import OperationChanged
@@ -21,7 +22,7 @@ log = structlog.get_logger()
 
 def lock(operation: Operation) -> OperationState:
     """Take the row lock and the row's present values; the state that it is in."""
-    operation.refresh_from_db(from_queryset=Operation.objects.select_for_update())
+    operation.refresh_from_db(from_queryset=locked(Operation.objects))
     return OperationState(operation.state)
 
 
@@ -43,7 +44,8 @@ def run(operation: Operation) -> None:
     except IntegrityError as error:
         raise Taken from error
     operation.state, operation.started_at = OperationState.RUNNING, clock.now()
-    operation.save(update_fields=["state", "started_at"])
+    operation.running_s, operation.seen_at = 0.0, None
+    operation.save(update_fields=["state", "started_at", "running_s", "seen_at"])
 
 
 def end(operation: Operation, state: OperationState, outcome: str, *, cancelled_by: str = "") -> bool:

@@ -6,7 +6,13 @@ import pytest
 from pytest_django import Settings
 
 from controlplane.operations.models import Operation
-from controlplane.operations.services import OnConflict, operation_step, operations_expire
+from controlplane.operations.services import (
+    OnConflict,
+    operation_finish,
+    operation_step,
+    operations_dequeue,
+    operations_expire,
+)
 from controlplane.operations.workflows import Workflow, register
 from inference.contracts.states import OperationKind, OperationState, StepState
 from tests.control.conftest import Clock
@@ -70,13 +76,31 @@ def test_owners_may_keep_deadlines_of_their_own(now: Clock, settings: Settings, 
 
 def test_waiting_in_the_queue_is_not_running(now: Clock, settings: Settings) -> None:
     settings.OPERATION_DEADLINE_S = 60
-    start(kind=OperationKind.ROLL_OUT)
+    first = start(kind=OperationKind.ROLL_OUT)
     waiting = start(on_conflict=OnConflict.QUEUE)
     for _ in range(11):
         operations_expire(now=now.advance(5))
 
     waiting.refresh_from_db()
-    assert (waiting.state, waiting.running_s) == (OperationState.QUEUED, 0.0)
+    assert waiting.state == OperationState.QUEUED
+    operation_finish(first, OperationState.SUCCEEDED, "Done.")
+    operations_dequeue()
+    waiting.refresh_from_db()
+    assert (waiting.state, waiting.running_s) == (OperationState.RUNNING, 0.0)
+
+
+def test_nothing_waits_in_the_queue_for_ever(now: Clock, settings: Settings, wanted: Wanted) -> None:
+    settings.OPERATION_DEADLINE_S, settings.OPERATION_QUEUE_DEADLINE_S = 3600, 60
+    first = start(kind=OperationKind.ROLL_OUT)
+    waiting = start(on_conflict=OnConflict.QUEUE)
+    failed = [operations_expire(now=now.advance(5)) for _ in range(13)]
+
+    waiting.refresh_from_db()
+    first.refresh_from_db()
+    assert (sum(failed), failed[-1]) == (1, 1)
+    assert (waiting.state, first.state) == (OperationState.FAILED, OperationState.RUNNING)
+    assert waiting.outcome == "Not begun after 60 s in the queue. It has changed nothing."
+    assert waiting.started_at is None
 
 
 def test_what_it_was_at_is_what_failed(now: Clock, settings: Settings) -> None:
