@@ -129,7 +129,7 @@ class ControlView(APIView):
         # Where it can't depend on the deployment none is looked for: no 404 tells what is there and what is not.
         deployment = self.deployment(request, **self.kwargs) if by.grants or by.only is not None else None
         if not by.may(needed, deployment):
-            where = "" if deployment is None else f" for {deployment}"
+            where = f" for {deployment}" if deployment else ""
             raise Forbidden(f"This needs the role {needed}{where}, which {by.name} does not have.", code="forbidden")
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:

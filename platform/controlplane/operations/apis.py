@@ -56,7 +56,7 @@ class OperationListApi(ControlView):
 
 
 class OperationApi(ControlView):
-    def deployment(self, request: Request, **kwargs: Any) -> str | None:
+    def deployment(self, request: Request, **kwargs: Any) -> str:
         return selectors.deployment_of(kwargs["operation_id"])
 
     @documented("Show one operation", answers={200: OperationView}, refusals=[404])
@@ -65,7 +65,7 @@ class OperationApi(ControlView):
 
 
 class OperationCancelApi(ControlView):
-    def deployment(self, request: Request, **kwargs: Any) -> str | None:
+    def deployment(self, request: Request, **kwargs: Any) -> str:
         return selectors.deployment_of(kwargs["operation_id"])
 
     @documented("Cancel an operation", body=ReasonBody, answers={200: OperationView}, refusals=[404, 409])
@@ -79,7 +79,7 @@ class OperationCancelApi(ControlView):
 
 
 class OperationRetryApi(ControlView):
-    def deployment(self, request: Request, **kwargs: Any) -> str | None:
+    def deployment(self, request: Request, **kwargs: Any) -> str:
         return selectors.deployment_of(kwargs["operation_id"])
 
     @documented(

@@ -36,9 +36,10 @@ def operations_visible(*, only: Collection[str] | None, on: Target | None = None
     return found
 
 
-def deployment_of(operation_id: UUID) -> str | None:
-    """Name of the deployment that an operation is about; None where it is about none, or is not there."""
-    return Operation.objects.filter(pk=operation_id).values_list("deployment", flat=True).first() or None
+def deployment_of(operation_id: UUID) -> str:
+    """Name of the deployment that an operation is about. Empty where it is about none, or is not there: what is done to
+    nodes tells of all deployments, so who may see some only may not see that."""
+    return Operation.objects.filter(pk=operation_id).values_list("deployment", flat=True).first() or ""
 
 
 def operation_list(*, limit: int = NEWEST) -> QuerySet[Operation]:

@@ -220,3 +220,13 @@ def test_who_may_see_some_deployments_sees_their_operations_only(operator: User)
     start(CHAT, title="of no deployment")
 
     assert titles(as_principal(operator, only=frozenset({"chat"}))) == ["chat"]
+
+
+def test_what_is_done_to_nodes_tells_of_all_deployments_so_a_narrow_token_may_not_see_it(operator: User) -> None:
+    operation = start(Target("node", "n1", "alpha"), title="Drain alpha")
+    path = f"/api/v1/operations/{operation.pk}"
+
+    assert as_principal(operator).get(path).status_code == 200
+    refused = as_principal(operator, only=frozenset({"chat"})).get(path)
+    assert refused.status_code == 403
+    assert "viewer, which" in refused.json()["detail"]
