@@ -24,17 +24,24 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="drawn and printed where none is given")
     parser.add_argument("--database", choices=["sqlite", "postgres"], default="postgres")
     parser.add_argument("--keep", type=Path, default=Path("build/chaos"), help="where logs go when something is wrong")
+    parser.add_argument("--keep-always", action="store_true", help="keep the logs also when all is well")
     options = parser.parse_args()
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
     print(f"chaos: seed {seed}, {options.minutes:g} minutes, {options.database}", flush=True)
-    wrong = storm(seed=seed, seconds=options.minutes * 60, database=options.database, keep=options.keep)
+    wrong = storm(
+        seed=seed,
+        seconds=options.minutes * 60,
+        database=options.database,
+        keep=options.keep,
+        keep_always=options.keep_always,
+    )
     for each in wrong:
         print(f"WRONG {each}")
     print(f"chaos: seed {seed}: {f'{len(wrong)} things are wrong; logs in {options.keep}' if wrong else 'all is well'}")
     return 1 if wrong else 0
 
 
-def storm(*, seed: int, seconds: float, database: str, keep: Path) -> list[str]:
+def storm(*, seed: int, seconds: float, database: str, keep: Path, keep_always: bool = False) -> list[str]:
     """What was wrong; then logs are kept."""
     with tempfile.TemporaryDirectory(prefix="tandem-chaos-") as folder:
         data = Path(folder)
@@ -43,7 +50,7 @@ def storm(*, seed: int, seconds: float, database: str, keep: Path) -> list[str]:
         except BaseException:
             _keep_logs(data, keep)
             raise
-        if wrong:
+        if wrong or keep_always:
             _keep_logs(data, keep)
         return wrong
 

@@ -15,6 +15,8 @@ import psutil
 
 from tests.chaos.world import NODES, World
 
+_CONTROL = ("console", "control-worker", "beat", "telemetry")
+
 
 @dataclass(frozen=True)
 class Incident:
@@ -80,10 +82,11 @@ class Faults:
         """Every kind once before any kind again."""
         if not self._deck:
             self._deck = [
-                *(self._kill_service(name) for name in ("console", "control-worker", "beat", "telemetry", "router")),
+                *(self._kill_service(name) for name in (*_CONTROL, "router")),
+                self._kill_control_plane,
                 self._kill_agent,
                 self._kill_worker,
-                self._kill_worker,
+                self._freeze_worker,
                 self._redis_restart,
                 self._redis_loses_all,
                 self._redis_hangs,
@@ -111,6 +114,14 @@ class Faults:
 
         return lambda: Fault(f"kill -9 {name}", name, kill)
 
+    def _kill_control_plane(self) -> Fault:
+        def kill() -> None:
+            for name in _CONTROL:
+                if (pid := self.world.keeper.kept[name].pid) is not None:
+                    _kill(pid)
+
+        return Fault("kill -9 everything of the control plane", "console", kill)
+
     def _kill_agent(self) -> Fault:
         node = self._random.choice(NODES)
 
@@ -122,16 +133,24 @@ class Faults:
         return Fault(f"kill -9 the agent of {node}", node, kill)
 
     def _kill_worker(self) -> Fault:
+        return self._engine("kill -9 an engine", signal.SIGKILL)
+
+    def _freeze_worker(self) -> Fault:
+        """For good: its agent has to notice (F28)."""
+        return self._engine("an engine stands still", signal.SIGSTOP)
+
+    def _engine(self, name: str, what: signal.Signals) -> Fault:
         drawn = self._random.random()
 
-        def kill() -> None:
+        def strike() -> None:
             found = sorted(self.world.engine_processes(), key=lambda each: each.spec.worker_id)
             if found:
                 victim = found[int(drawn * len(found))]
                 self.incidents.append(Incident(time.monotonic(), "worker", victim.spec.worker_id))
-                _kill(victim.pid)
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    psutil.Process(victim.pid).send_signal(what)
 
-        return Fault("kill -9 an engine", "engine", kill)
+        return Fault(name, "engine", strike)
 
     # -- servers
 
