@@ -16,11 +16,13 @@ CALL_TIMEOUT_S = 15.0
 
 
 class Refused(Exception):
-    """The control plane, or whatever answers at its URL, said no. status: of the answer; None when none came."""
+    """The control plane, or whatever answers at its URL, said no. status: of the answer; None when none came. code:
+    why, for programs; empty when it was not told."""
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(self, message: str, status: int | None = None, code: str = "") -> None:
         super().__init__(message)
         self.status = status
+        self.code = code
 
 
 class NotNow(Exception):
@@ -29,12 +31,14 @@ class NotNow(Exception):
 
 class _Refusal(msgspec.Struct, frozen=True):
     message: str = ""
+    code: str = ""
 
 
 class _RefusalBody(msgspec.Struct, frozen=True):
     """Both forms in which refusals are known: problem details, and those of the release before them."""
 
     detail: str = ""
+    code: str = ""
     error: _Refusal = _Refusal()
 
 
@@ -71,17 +75,18 @@ async def post(http: aiohttp.ClientSession, call: Call) -> NodeWelcome:
     if status >= 500 or status == 429:
         raise NotNow(f"it answered {status}")
     if status >= 300:
-        raise Refused(f"the control plane refused this node: {_reason(status, body)}", status)
+        raise _refused(status, body)
     try:
         return decode(body, NodeWelcome)
     except CodecError as error:
         raise Refused(f"what answers at {call.url} is no control plane of this version: {error}", status) from error
 
 
-def _reason(status: int, body: bytes) -> str:
+def _refused(status: int, body: bytes) -> Refused:
     try:
         refusal = decode(body, _RefusalBody)
-        reason = refusal.detail or refusal.error.message
     except CodecError:
-        reason = ""
-    return f"{(reason or f'it answered {status}').rstrip('.')}."
+        refusal = _RefusalBody()
+    reason = refusal.detail or refusal.error.message or f"it answered {status}"
+    code = refusal.code or refusal.error.code
+    return Refused(f"the control plane refused this node: {reason.rstrip('.')}.", status, code)

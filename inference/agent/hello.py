@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
 from inference.agent.control_api import HELLO_PATH, Call, NotNow, Refused, post, session
 from inference.agent.state_dir import Membership
-from inference.contracts.auth import PURPOSE_NODE_HELLO, bearer, node_authorization
+from inference.contracts.auth import CODE_NODE_RETIRED, PURPOSE_NODE_HELLO, bearer, node_authorization
 from inference.contracts.codec import encode
 from inference.contracts.reports import NodeHello, NodeWelcome
 
@@ -52,7 +53,7 @@ class Greeter:
     """Says hello until it is answered, and again whenever `again` is called.
 
     membership: as it is now. build: the hello as of now (may block: it is called in a thread). on_welcome: called on
-    the event loop with each answer.
+    the event loop with each answer. on_retired: the same, when the answer is that this node was retired for good.
     """
 
     def __init__(
@@ -61,12 +62,14 @@ class Greeter:
         membership: Callable[[], Membership],
         build: Callable[[], NodeHello],
         on_welcome: Callable[[NodeWelcome], None],
+        on_retired: Callable[[], None],
         answered: bool,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
         self._membership = membership
         self._build = build
         self._on_welcome = on_welcome
+        self._on_retired = on_retired
         self._due = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._first_pause_s = first_pause_s
@@ -107,13 +110,22 @@ class Greeter:
             self._is_away = True
             return False
         except Refused as error:
+            if error.code == CODE_NODE_RETIRED:
+                log.error("this node was retired; its workers are stopped", reason=str(error))
+                return self._kept(self._on_retired)
             log.error("hello was refused; this node goes on as last told", reason=str(error), status=error.status)
             return False
         self._is_away = False
+        if not self._kept(partial(self._on_welcome, welcome)):
+            return False
+        log.info("the control plane knows this node", node_id=welcome.node_id, name=welcome.name)
+        return True
+
+    def _kept(self, act: Callable[[], None]) -> bool:
+        """Whether what the control plane answered could be acted upon, and remembered."""
         try:
-            self._on_welcome(welcome)
+            act()
         except OSError as error:
             log.error("what the control plane answered could not be kept; it is asked again", reason=str(error))
             return False
-        log.info("the control plane knows this node", node_id=welcome.node_id, name=welcome.name)
         return True

@@ -82,6 +82,7 @@ class Node:
             membership=lambda: self._member.now,
             build=partial(says.hello, node_id=self._node_id),
             on_welcome=self._member.learn,
+            on_retired=self._run_nothing,
             answered=greeted,
         )
         self._supervisor = Supervisor(
@@ -135,6 +136,14 @@ class Node:
             self._member.asked_interval_s = spec.report_interval_s
             self._want_beside_workers(spec)
         return new
+
+    def _run_nothing(self) -> None:
+        """Retired: nobody sends specs any more, so this one is of our own making. Remembered, so that the next start
+        runs nothing either."""
+        known = self._state.spec
+        if known is None or known.workers or known.weights or known.links:
+            generation = known.generation + 1 if known is not None else 1
+            self._submit(NodeSpec(node_id=self._node_id, generation=generation, workers=()))
 
     def _want_beside_workers(self, spec: NodeSpec) -> None:
         self._links.want(spec.links)

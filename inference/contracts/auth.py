@@ -15,6 +15,9 @@ PURPOSE_TRANSFER = "kv-transfer"
 PURPOSE_METRICS = "metrics"
 PURPOSE_NODE_HELLO = "node-hello"
 
+#: Code of the refusal (401) of a hello by which an agent learns that its node was retired: it stops its workers.
+CODE_NODE_RETIRED = "node_retired"
+
 _NODE_SCHEME = "Node "
 
 

@@ -41,5 +41,6 @@ def cadence_adjust() -> None:
     """For the sweep: give nodes whose interval is not that of a fleet of this size a new spec, some at a time."""
     interval = report_interval_s()
     wrong = Q(report_interval_s__lt=interval / _TOLERANCE) | Q(report_interval_s__gt=interval * _TOLERANCE)
-    nodes = Node.objects.filter(wrong, phase=NodePhase.READY).order_by("pk")
+    ours = Node.objects.exclude(desired=NodeDesired.RETIRED)
+    nodes = ours.filter(wrong, phase=NodePhase.READY).order_by("pk")
     specs_renew(list(nodes.values_list("pk", flat=True)[:_TOLD_AT_ONCE]))

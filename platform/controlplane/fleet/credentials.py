@@ -98,7 +98,7 @@ def hello_check(node: Node, authorization: str | None, body: bytes) -> bool:
     if node.desired == NodeDesired.RETIRED:
         raise Unauthenticated(
             f"{node.name} was retired, so its credentials are void. Give it a new data folder and a new join token.",
-            code="node_retired",
+            code=auth.CODE_NODE_RETIRED,
         )
     if auth.is_node_authorization(authorization, node_key(node.pk), body):
         return True

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from controlplane.core import clock
 from controlplane.core.errors import NotFound
 from controlplane.fleet.models import Device, JoinToken, Link, Node
+from inference.contracts.states import NodeDesired
 
 
 def node_list() -> QuerySet[Node]:
@@ -45,8 +46,9 @@ def join_tokens_open() -> QuerySet[JoinToken]:
 
 
 def link_list() -> QuerySet[Link]:
-    """By the names of both ends."""
-    return Link.objects.select_related("source", "target")
+    """By the names of both ends; none of a retired node."""
+    gone = Q(source__desired=NodeDesired.RETIRED) | Q(target__desired=NodeDesired.RETIRED)
+    return Link.objects.exclude(gone).select_related("source", "target")
 
 
 def device_get(device_id: int) -> Device:

@@ -15,10 +15,11 @@ import redis
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from controlplane.core.bulk import rows_write
 from controlplane.core.enqueue import enqueue
+from controlplane.core.locking import locked
 from controlplane.core.redis import sync_client
 from controlplane.fleet.models import Node
 from controlplane.fleet.services import links_wanted, message_args, nodes_announce, report_interval_s, weights_wanted
@@ -26,7 +27,7 @@ from controlplane.pools.memory import bytes_to_start
 from controlplane.pools.models import Worker
 from inference.contracts import codec, names
 from inference.contracts.specs import DeviceAssignment, NodeSpec, WorkerSpec
-from inference.contracts.states import DeviceKind, NodePhase, Role, WorkerDesired
+from inference.contracts.states import DeviceKind, NodeDesired, NodePhase, Role, WorkerDesired
 
 log = structlog.get_logger()
 
@@ -37,23 +38,23 @@ _RESENT_TOGETHER = 100
 def nodes_lock(node_ids: Collection[UUID]) -> list[Node]:
     """Lock these nodes' rows, which comes before any of their workers: reports do the same. By name, as everywhere, so
     that two who want several never wait for each other."""
-    return list(Node.objects.select_for_update().filter(pk__in=node_ids))
+    return list(locked(Node.objects).filter(pk__in=node_ids))
 
 
 def node_specs(nodes: Sequence[Node]) -> list[NodeSpec]:
-    """Everything that each of `nodes` shall run. Their rows are to be locked, so that generation and workers belong
-    together."""
+    """Everything that each of `nodes` shall run: nothing, when it was retired. Their rows are to be locked, so that
+    generation and workers belong together."""
     workers: dict[UUID, list[WorkerSpec]] = defaultdict(list)
     wanted = (
         Worker.objects.filter(node__in=nodes)
-        .exclude(desired=WorkerDesired.STOP)
+        .exclude(Q(desired=WorkerDesired.STOP) | Q(node__desired=NodeDesired.RETIRED))
         .select_related("pool__deployment", "revision__model")
         .prefetch_related("allocations__device")
         .order_by("pk")
     )
     for worker in wanted:
         workers[worker.node_id].append(_worker_spec(worker))
-    ids = [node.pk for node in nodes]
+    ids = [node.pk for node in nodes if node.desired != NodeDesired.RETIRED]
     weights, links = weights_wanted(ids), links_wanted(ids)
     return [
         NodeSpec(
@@ -111,7 +112,8 @@ def node_specs_renew(node_ids: Collection[UUID]) -> None:
 def node_specs_resend() -> None:
     """For the sweep: send again what a reporting node has not applied and no longer has waiting (Redis lost it, or was
     away when it was sent; F12)."""
-    behind = Node.objects.filter(phase=NodePhase.READY, observed_generation__lt=F("generation"))
+    ours = Node.objects.exclude(desired=NodeDesired.RETIRED)
+    behind = ours.filter(phase=NodePhase.READY, observed_generation__lt=F("generation"))
     ids = list(behind.order_by("pk").values_list("pk", flat=True))
     for at in range(0, len(ids), _RESENT_TOGETHER):
         some = ids[at : at + _RESENT_TOGETHER]

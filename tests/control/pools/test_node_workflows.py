@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from controlplane.fleet.models import Node
+from controlplane.fleet.models import Link, Node
 from controlplane.fleet.workflows import node_cordon, node_uncordon
 from controlplane.operations.models import Operation
 from controlplane.pools.models import Allocation, Pool, Worker
@@ -198,3 +198,24 @@ def test_a_node_is_retired_once(two_nodes: World, api: APIClient) -> None:
 
 def test_who_asked_is_on_record(two_nodes: World) -> None:
     assert drain(two_nodes).requested_by == OPERATOR
+
+
+def test_a_retired_node_is_told_to_run_nothing_once_and_is_sent_no_more(two_nodes: World) -> None:
+    two_nodes.lose("a")  # its reports are not heard, so nothing says that it took what it was sent
+    sent = len(two_nodes.specs)
+    retire(two_nodes)
+    told = [spec for spec in two_nodes.specs[sent:] if spec.node_id == str(node("a").pk)]
+    assert told
+    assert all((spec.workers, spec.weights, spec.links) == ((), (), ()) for spec in told)
+
+    Node.objects.filter(name="a").update(phase="ready", report_interval_s=99.0)
+    sent = len(two_nodes.specs)
+    go_on(two_nodes, rounds=2)
+    assert not [spec for spec in two_nodes.specs[sent:] if spec.node_id == str(node("a").pk)]
+
+
+def test_links_of_retired_nodes_are_not_listed(two_nodes: World, api: APIClient) -> None:
+    Link.objects.create(source=node("a"), target=node("b"), bytes_per_s=1e9)
+    assert len(api.get("/api/v1/links").json()["items"]) == 1
+    retire(two_nodes)
+    assert api.get("/api/v1/links").json()["items"] == []

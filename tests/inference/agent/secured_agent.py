@@ -16,7 +16,7 @@ import redis
 from aiohttp import web
 
 from inference.agent.state_dir import Membership
-from inference.contracts.auth import is_bearer, is_node_authorization, sign_message, verify_message
+from inference.contracts.auth import CODE_NODE_RETIRED, is_bearer, is_node_authorization, sign_message, verify_message
 from inference.contracts.codec import decode, encode, encode_text
 from inference.contracts.names import (
     CONTROL_QUEUE,
@@ -38,10 +38,11 @@ KEY = "k" * 64
 
 class ControlPlane:
     """Answers hellos from a thread of its own. welcome: made anew for each. hellos: what was said, and by which proof
-    ("key" or "cluster")."""
+    ("key" or "cluster"). retired: the node was retired."""
 
     def __init__(self, welcome: Callable[[], NodeWelcome]) -> None:
         self.hellos: list[tuple[str, NodeHello]] = []
+        self.retired = False
         self.url = ""
         self._welcome = welcome
         self._ready = threading.Event()
@@ -74,6 +75,8 @@ class ControlPlane:
             self.hellos.append(("cluster", decode(body, NodeHello)))
         else:
             return web.Response(status=401)
+        if self.retired:
+            return web.json_response({"code": CODE_NODE_RETIRED, "detail": "It was retired."}, status=401)
         return web.Response(body=encode(self._welcome()))
 
 

@@ -14,7 +14,7 @@ from inference.contracts.specs import LinkSpec, LogRequest, NodeSpec, WeightsSpe
 from inference.contracts.states import FetchState, LogRun, WorkerPhase
 from inference.testing.fake_hub import write_model
 from inference.testing.valkey import ValkeyServer
-from tests.inference.agent.node_under_test import NODE, wait_for, worker
+from tests.inference.agent.node_under_test import NODE, is_alive, processes_of, wait_for, worker
 from tests.inference.agent.scoped_broker import drop_user, make_user, refusals
 from tests.inference.agent.secured_agent import ControlPlane, SecuredAgent, admin, welcome_with
 
@@ -149,6 +149,23 @@ def test_f12_a_broker_that_lost_its_users_takes_the_agent_again_once_the_control
         agent.want(worker("w1"), worker("w3"))
         agent.wait("w3", WorkerPhase.READY, within_s=60)
         assert agent.wait("w1", WorkerPhase.READY).pid == pid
+
+
+def test_the_agent_of_a_retired_node_stops_its_workers_for_good(tmp_path: Path, broker: ValkeyServer) -> None:
+    with (
+        ControlPlane(lambda: welcome_with(make_user(broker))) as control,
+        SecuredAgent(tmp_path, broker, broker_url=make_user(broker), url=control.url) as agent,
+    ):
+        agent.want(worker("w1"))
+        pid = agent.wait("w1", WorkerPhase.READY).pid
+        control.retired = True
+        drop_user(broker)
+        wait_for(lambda: not is_alive(pid), 60)
+        agent.signal(2)
+        said = len(control.hellos)
+        agent.start()
+        wait_for(lambda: len(control.hellos) > said)
+        assert processes_of(agent.state.root) == []
 
 
 def test_weights_and_links_of_a_spec_are_in_the_reports_and_start_again_with_the_agent(

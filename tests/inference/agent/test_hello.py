@@ -79,7 +79,7 @@ async def test_a_refusal_is_told_as_the_control_plane_words_it(refusal: dict[str
     async with control_plane(refuse) as url:
         with pytest.raises(Refused, match=r"^the control plane refused this node: gpu-1 was retired\.$") as refused:
             await say_hello(membership(url), HELLO)
-    assert refused.value.status == 401
+    assert (refused.value.status, refused.value.code) == (401, "node_retired")
 
 
 async def test_an_answer_for_another_node_is_not_believed() -> None:
@@ -119,6 +119,7 @@ async def test_the_greeter_goes_on_until_it_is_answered_and_again_when_asked(mon
             membership=lambda: membership(url),
             build=lambda: HELLO,
             on_welcome=heard.append,
+            on_retired=pytest.fail,
             answered=False,
             first_pause_s=0.01,
         )
@@ -148,6 +149,7 @@ async def test_a_welcome_that_a_full_disk_takes_not_is_asked_for_again() -> None
             membership=lambda: membership(url),
             build=lambda: HELLO,
             on_welcome=keep,
+            on_retired=pytest.fail,
             answered=False,
             first_pause_s=0.01,
         )
@@ -156,9 +158,36 @@ async def test_a_welcome_that_a_full_disk_takes_not_is_asked_for_again() -> None
         running.cancel()
 
 
+async def test_a_retired_node_is_told_so_once_and_asks_no_more() -> None:
+    told: list[str] = []
+
+    async def refuse(_: web.Request) -> web.Response:
+        return web.json_response({"status": 401, "code": "node_retired", "detail": "gpu-1 was retired."}, status=401)
+
+    async with control_plane(refuse) as url:
+        greeter = Greeter(
+            membership=lambda: membership(url),
+            build=lambda: HELLO,
+            on_welcome=pytest.fail,
+            on_retired=lambda: told.append("retired"),
+            answered=False,
+            first_pause_s=0.01,
+        )
+        running = asyncio.create_task(greeter.run())
+        await _until(lambda: told == ["retired"])
+        await asyncio.sleep(0.1)
+        assert told == ["retired"]
+        running.cancel()
+
+
 async def test_an_answered_start_is_not_repeated() -> None:
     greeter = Greeter(
-        membership=lambda: membership(), build=pytest.fail, on_welcome=pytest.fail, answered=True, first_pause_s=0.01
+        membership=lambda: membership(),
+        build=pytest.fail,
+        on_welcome=pytest.fail,
+        on_retired=pytest.fail,
+        answered=True,
+        first_pause_s=0.01,
     )
     running = asyncio.create_task(greeter.run())
     await asyncio.sleep(0.05)

@@ -8,14 +8,14 @@ from django.db import transaction
 
 from controlplane.core.errors import Conflict
 from controlplane.fleet.models import Node
-from controlplane.fleet.selectors import node_get
 from controlplane.fleet.services import node_retire
-from controlplane.fleet.workflows import node_lock, node_of, node_target
+from controlplane.fleet.workflows import node_lock, node_locked, node_of, node_target
 from controlplane.operations.models import Operation
 from controlplane.operations.services import OnConflict, operation_finish, operation_progress, operation_start
 from controlplane.operations.workflows import Workflow
 from controlplane.pools.announce import reconcile_request
 from controlplane.pools.models import Worker
+from controlplane.pools.node_spec import node_specs_renew
 from controlplane.pools.routing import routing_table_publish
 from controlplane.pools.workflows.node_drain import deployments_on
 from inference.contracts.console import OperationPreview
@@ -31,7 +31,7 @@ def node_retire_start(
         NotFound: no such node.
         Conflict: it was retired before, or another operation has it.
     """
-    node = node_get(node_id)
+    node = node_locked(node_id)
     if node.desired == NodeDesired.RETIRED:
         raise Conflict(f"{node.name} was retired before.", code="node_retired")
     return operation_start(
@@ -63,9 +63,10 @@ def _preview(node: Node) -> OperationPreview:
 
 
 def _begin(operation: Operation) -> None:
-    # What it shall run is sent no more; routers are told at once.
     node = node_retire(node_of(operation), reason=operation.request["reason"])
+    # Routers first. Then the node is told to run nothing, in case it is heard so long; else it learns it by its hello.
     routing_table_publish()
+    node_specs_renew([node.pk])
     reconcile_request(deployment.pk for deployment in deployments_on(node))
     _advance(operation)
 
