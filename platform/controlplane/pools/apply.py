@@ -118,7 +118,7 @@ def _move(rows: _Rows, moves: Sequence[Move], old: Collection[WorkerDesired], ne
 def _flip(rows: _Rows, flips: Sequence[Flip]) -> None:
     moving = rows.of(flips)
     for worker, flip in zip(moving, flips, strict=True):
-        if str(worker.pool_id) != flip.from_pool or worker.desired == WorkerDesired.STOP or worker.renewing:
+        if str(worker.pool_id) != flip.from_pool or worker.desired == WorkerDesired.STOP:
             raise PlanOutdated(f"{worker.name} is not what it was")
     for pool in rows.pools.values():
         names = free_names(pool, rows.workers.values())
@@ -126,7 +126,9 @@ def _flip(rows: _Rows, flips: Sequence[Flip]) -> None:
             if flip.to_pool == str(pool.pk):
                 name = next(names)
                 log.info("worker flips", worker=worker.name, name=name, worker_id=flip.worker_id, reason=flip.reason)
-                worker.pool, worker.name, worker.desired, worker.refused_role = pool, name, WorkerDesired.RUN, ""
+                worker.pool, worker.name, worker.refused_role = pool, name, ""
+                if not worker.renewing:  # one that is starts anew in its new role
+                    worker.desired = WorkerDesired.RUN
     Worker.objects.bulk_update(moving, ["pool", "name", "desired", "refused_role"])
 
 

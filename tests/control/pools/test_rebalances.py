@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from controlplane.core.errors import Conflict, Invalid, StaleGeneration
 from controlplane.operations.services import OnConflict
-from controlplane.pools import engines
-from controlplane.pools.models import Allocation
+from controlplane.pools import engines, services
+from controlplane.pools.models import Allocation, Worker
 from inference.contracts.states import OperationState, Role, WorkerPhase
 from tests.control.pools.world import World
 
@@ -140,3 +142,45 @@ def test_it_waits_in_the_queue_where_asked_and_begins_when_the_first_has_ended(f
 
     assert full.operation(waiting).state == OperationState.SUCCEEDED
     assert full.serving() == {("prefill", 1): 3, ("decode", 1): 1}
+
+
+def test_a_worker_that_is_being_restarted_may_change_over_and_starts_anew_in_its_new_role(world: World) -> None:
+    world.node("a", slots=3)
+    world.deploy(prefill=1, decode=2)
+    world.come_up()
+    incarnations = {worker.pk: worker.incarnation for worker in Worker.objects.filter(pool__role="decode")}
+    restarts = [world.restart(name) for name in ("decode-1", "decode-2")]
+    operation = world.rebalance(2, 1)
+    for _ in range(3):
+        world.report()
+        world.finish_drains()
+        world.come_up()
+
+    assert world.serving() == {("prefill", 1): 2, ("decode", 1): 1}
+    assert {world.operation(each).state for each in (operation, *restarts)} == {OperationState.SUCCEEDED}
+    assert all(Worker.objects.get(pk=pk).incarnation != before for pk, before in incarnations.items())
+
+
+def test_what_can_not_be_put_back_within_the_limits_of_now_is_not_cancelled(full: World) -> None:
+    operation = full.rebalance(2, 2)
+    pool = full.pool("prefill")
+    full.ask(_change, pool_id=pool.pk, generation=pool.generation, min_replicas=2)
+
+    with pytest.raises(Invalid, match="2 to 64 workers, not 1"):
+        full.cancel(operation)
+    assert full.operation(operation).state == OperationState.RUNNING
+
+
+def test_a_resize_is_not_cancelled_below_what_the_pool_must_have_now(full: World) -> None:
+    full.node("b", slots=4)
+    operation = full.resize("decode", 5).operation
+    pool = full.pool("decode")
+    full.ask(_change, pool_id=pool.pk, generation=pool.generation, min_replicas=4)
+
+    assert operation is not None
+    with pytest.raises(Invalid, match="4 to 64 workers, not 3"):
+        full.cancel(operation)
+
+
+def _change(*, requested_by: str, **wanted: Any) -> None:
+    services.pool_change(**wanted)

@@ -293,3 +293,27 @@ def test_a_deployment_that_is_deleted_in_the_middle_goes(full: World) -> None:
 
     assert full.operation(operation).state == OperationState.SUCCEEDED
     assert not Worker.objects.exists()
+
+
+def test_a_worker_that_changes_its_role_in_the_middle_keeps_its_revision_and_the_roll_out_goes_on(world: World) -> None:
+    world.node("a", slots=6)
+    world.deploy(prefill=3, decode=3)
+    world.come_up()
+    rolling = world.roll_out(settings=NEW, policy=SLOW)
+    for _ in range(3):
+        turn(world)
+    assert world.serving() == {("prefill", 1): 2, ("prefill", 2): 1, ("decode", 1): 2, ("decode", 2): 1}
+    old = Worker.objects.filter(pool__role="decode", revision__number=1)[0]
+    flip = world.flip(old.name)
+    old.refresh_from_db()
+    assert (old.pool.role, old.revision.number) == ("prefill", 1)
+    for _ in range(6):
+        turn(world)
+        assert {(role, revision) for role in ("prefill", "decode") for revision in (1, 2)} == set(world.serving())
+    assert world.operation(flip).state == OperationState.SUCCEEDED
+
+    services.deployment_change(name="m", policy=AT_ONCE)
+    for _ in range(16):
+        turn(world)
+    assert world.serving() == {("prefill", 2): 4, ("decode", 2): 2}
+    assert world.operation(rolling).state == OperationState.SUCCEEDED

@@ -213,3 +213,18 @@ def test_the_network_between_the_nodes_of_a_new_deployment_is_measured_and_count
 
 def test_within_one_node_nothing_is_measured(pair: World) -> None:
     assert not LinkMeasurement.objects.exists()
+
+
+def test_with_a_deploy_that_was_taken_back_ends_what_else_went_on_there(world: World) -> None:
+    world.node("a", slots=4)
+    deploy = world.deploy(prefill=1, decode=1)
+    resize = world.resize("decode", 2).operation
+    assert resize is not None
+    world.cancel(deploy)
+    for _ in range(3):
+        world.come_up()
+        world.finish_drains()
+        world.sweep()
+
+    assert not Deployment.objects.exists()
+    assert world.outcome(resize) == (OperationState.FAILED, "m was taken away.")

@@ -149,6 +149,8 @@ def _cancel(operation: Operation) -> str:
         prefill: prefill.replicas if request.was_prefill is None else request.was_prefill,
         decode: decode.replicas if request.was_decode is None else request.was_decode,
     }
+    for pool, replicas in was.items():
+        limits_check(pool, replicas, field=pool.role)
     counts_write(deployment, was)
     look_again(deployment)
     return f"{deployment} shall have {shape_in_words({pool.role: replicas for pool, replicas in was.items()})} again."

@@ -119,6 +119,7 @@ def _cancel(operation: Operation) -> str:
     deployment = deployment_locked(pk=request.deployment_id)
     pool = _pool(request)
     was = pool.replicas if request.was is None else request.was
+    limits_check(pool, was, field="replicas")
     counts_write(deployment, {pool: was})
     look_again(deployment)
     return f"{pool} shall have {workers_in_words(was)} again."
