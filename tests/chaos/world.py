@@ -37,13 +37,14 @@ ROOT = Path(__file__).resolve().parents[2]
 DEPLOYMENT = "chaos"
 NODES = ("alder", "birch", "cedar")
 SLOTS = 3
+LOST_AFTER_S = 6
 #: Two models of unlike fingerprints that give the same answers, to roll out from one to the other.
 MODELS = ("stub-one", "stub-two")
 
 #: Everything that waits, waits for seconds here.
 _TIMERS = {
     "TANDEM_REPORT_INTERVAL_S": "0.5",
-    "TANDEM_NODE_LOST_AFTER_S": "6",
+    "TANDEM_NODE_LOST_AFTER_S": str(LOST_AFTER_S),
     "TANDEM_SWEEP_INTERVAL_S": "1.5",
     "TANDEM_MEASURES_INTERVAL_S": "2",
     "TANDEM_DRAIN_DEADLINE_S": "90",
