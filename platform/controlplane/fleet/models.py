@@ -21,6 +21,7 @@ class Node(models.Model):
     observed_digest: of the last report without what is merely measured, so that an unchanged one costs next to nothing.
     measured_at: when what is measured of its devices was last written.
     report_interval_s: how often it was last told to report; None: before this was remembered.
+    refused_spec: why it takes nothing of what it was last told; empty: it takes it.
     secured: it has used its node key, so its messages are taken with the right code only. scoped: whether its broker
     credentials reach its own queue only; None: they were handed out by an earlier release.
     """
@@ -55,6 +56,7 @@ class Node(models.Model):
     clock_offset_s = models.FloatField(null=True)
     observed_generation = models.PositiveIntegerField(default=0)
     observed_digest = models.CharField(max_length=64, blank=True)
+    refused_spec = models.TextField(blank=True)
     boot_id = models.CharField(max_length=64, blank=True)
     retired_boot_id = models.CharField(max_length=64, blank=True)
     sequence = models.PositiveBigIntegerField(default=0)

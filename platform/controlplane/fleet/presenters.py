@@ -64,6 +64,8 @@ def _is_kept(device: Device) -> bool:
 def _warnings(node: Node) -> Iterator[str]:
     if node.desired == NodeDesired.RETIRED:
         return
+    if node.refused_spec:
+        yield f"It goes on as told before: {node.refused_spec}"
     if node.clock_offset_s is not None and abs(node.clock_offset_s) > CLOCK_OFFSET_S:
         way = "ahead of" if node.clock_offset_s > 0 else "behind"
         yield f"Its clock is {abs(node.clock_offset_s):.0f} s {way} ours. Nothing depends on it, but its logs tell it."

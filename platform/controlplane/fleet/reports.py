@@ -41,6 +41,7 @@ _OBSERVED = (
     *("hostname", "address", "phase", "agent_version", "cpu_cores", "memory_total", "memory_used", "disk_total"),
     *("disk_free", "driver", "interfaces", "engines", "clock_offset_s", "observed_generation", "observed_digest"),
     *("boot_id", "retired_boot_id", "sequence", "last_report_at", "measured_at", "secured"),
+    "refused_spec",
 )
 
 
@@ -184,6 +185,7 @@ def _observe(node: Node, report: NodeReport, at: datetime) -> None:
     node.driver = report.driver[:100]
     node.interfaces = list(report.interfaces)
     node.engines = dict(report.engines)
+    node.refused_spec = report.refused_spec
 
 
 def _digest(report: NodeReport) -> str:
@@ -192,5 +194,6 @@ def _digest(report: NodeReport) -> str:
     rest = (
         *(report.hostname, report.address, report.agent_version, report.cpu_cores, report.memory_total),
         *(report.disk_total, report.driver, report.interfaces, report.engines, report.weights, report.links),
+        report.refused_spec,
     )
     return "".join(hashlib.sha256(codec.encode(part)).hexdigest()[:32] for part in (devices, rest))

@@ -29,8 +29,8 @@ def test_a_report_and_the_end_of_its_measurement_at_once_never_wait_for_each_oth
     links.links_measure([(alpha.pk, beta.pk)], now=now())
     listens = LinkReport(measurement_id=str(LinkMeasurement.objects.get().pk), address=Address(host="h", port=9000))
     meet, weights, end = Meeting(), reports.weights_record, links._end
-    monkeypatch.setattr(reports, "weights_record", lambda *args: (meet(), weights(*args)))
-    monkeypatch.setattr(links, "_end", lambda *args, **named: (meet(), end(*args, **named)))
+    monkeypatch.setattr(reports, "weights_record", lambda *args: (meet(), weights(*args))[1])
+    monkeypatch.setattr(links, "_end", lambda *args, **named: (meet(), end(*args, **named))[1])
 
     answers = at_once(
         lambda: node_record_report(report(beta, sequence=2, links=(listens,)), received_at=now()),

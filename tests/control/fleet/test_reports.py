@@ -7,6 +7,8 @@ import pytest
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from controlplane.fleet.models import Device, Node
+from controlplane.fleet.presenters import node_views
+from controlplane.fleet.selectors import node_get
 from controlplane.fleet.services import node_record_report
 from inference.contracts.console import NodeChanged
 from inference.contracts.states import DeviceKind, NodePhase
@@ -155,3 +157,11 @@ def test_of_reports_handled_at_once_the_newest_wins(node: Node, now: Clock, outb
     assert not any(isinstance(result, Exception) for result in results), results
     node.refresh_from_db()
     assert (node.sequence, node.memory_used) == (4, 4)
+
+
+def test_why_a_node_refuses_what_it_is_told_is_shown_until_it_takes_it(node: Node, now: Clock) -> None:
+    fault = "generation 7 is refused: worker id '../x' is no id"
+    for sequence, refused in ((1, ""), (2, fault), (3, "")):
+        record(node, now, sequence=sequence, refused_spec=refused)
+        shown = [warning for warning in node_views([node_get(node.pk)])[0].warnings if "as told before" in warning]
+        assert shown == ([f"It goes on as told before: {fault}"] if refused else [])
