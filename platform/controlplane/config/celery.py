@@ -54,7 +54,7 @@ app.autodiscover_tasks()
 SWITCH_INTERVAL_S = 0.0002
 
 
-@worker_init.connect
+@worker_init.connect  # type: ignore[untyped-decorator]
 def share_the_interpreter(**_: object) -> None:
     """In the worker only: what merely sends tasks is no matter of this module."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
