@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 from controlplane.access import tokens
 from controlplane.access.models import ManagementToken
 from controlplane.audit.models import AuditEntry
-from inference.contracts.auth import key_digest, new_management_token
+from inference.contracts.auth import key_digest
 from tests.control.access.people import ADMIN, OPERATOR, VIEWER, logged_in, person, token, with_token
 from tests.control.conftest import Clock
 
@@ -71,9 +71,7 @@ def test_the_session_of_a_token_says_what_it_is(ada: User) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "header", ["Bearer tdm-wrong", f"Bearer {new_management_token()}", "bearer tdm-", "Bearer tdm-\udcff"]
-)
+@pytest.mark.parametrize("header", ["Bearer tdm-wrong", f"Bearer tdm-{'A' * 43}", "bearer tdm-", "Bearer tdm-\udcff"])
 def test_a_wrong_token_is_401_even_beside_a_session(ada: User, header: str) -> None:
     client = logged_in(ada)
     answer = client.get(LOOK, headers={"Authorization": header.encode(errors="surrogateescape").decode("latin-1")})
