@@ -33,6 +33,14 @@ MOVES: dict[NodeDesired, frozenset[NodeDesired]] = {
     NodeDesired.RETIRED: frozenset(),
 }
 
+#: What each wish is called in the audit.
+_VERBS = {
+    NodeDesired.ACTIVE: "uncordon",
+    NodeDesired.CORDONED: "cordon",
+    NodeDesired.DRAINING: "drain",
+    NodeDesired.RETIRED: "retire",
+}
+
 
 @transaction.atomic
 def node_desire(node_id: UUID, desired: NodeDesired, *, reason: str = "") -> Node:
@@ -53,7 +61,7 @@ def node_desire(node_id: UUID, desired: NodeDesired, *, reason: str = "") -> Nod
     node.desired = desired
     node.cordon_reason = "" if desired == NodeDesired.ACTIVE else reason
     node.save(update_fields=["desired", "cordon_reason"])
-    _audit(node, "desire", {"desired": before}, {"desired": desired}, reason)
+    _audit(node, _VERBS[desired], {"desired": before}, {"desired": desired}, reason)
     log.info("node desired", node=node.name, before=before, desired=desired, reason=reason)
     node_announce(node.pk)
     return node

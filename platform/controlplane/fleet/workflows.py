@@ -146,7 +146,7 @@ def _cordon(operation: Operation) -> None:
 
 
 def _uncordon(operation: Operation) -> None:
-    node = node_desire(node_of(operation), NodeDesired.ACTIVE)
+    node = node_desire(node_of(operation), NodeDesired.ACTIVE, reason=operation.request["reason"])
     operation_finish(operation, OperationState.SUCCEEDED, f"{node.name} may be given workers again.")
 
 

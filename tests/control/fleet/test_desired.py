@@ -76,13 +76,15 @@ def test_consoles_and_the_audit_trail_hear_of_it(
         post(api, node, "cordon", reason="fan")
     [event] = [event for event in outbox.events if isinstance(event, NodeChanged)]
     assert event.node.desired == NodeDesired.CORDONED
-    entry = AuditEntry.objects.get(action="node.desire")
+    entry = AuditEntry.objects.get(action="node.cordon")
     assert (entry.actor, entry.before, entry.after, entry.reason) == (
         OPERATOR,
         {"desired": "active"},
         {"desired": "cordoned"},
         "fan",
     )
+    post(api, node, "uncordon", reason="new fan")
+    assert AuditEntry.objects.get(action="node.uncordon").reason == "new fan"
 
 
 def test_a_trial_of_a_cordon_changes_nothing(api: APIClient, node: Node) -> None:
