@@ -182,7 +182,7 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RevisionView(msgspec.Struct, frozen=True, kw_only=True):
-    """One model and set of settings that the deployment runs or ran. model_revision: of a hub id; empty: its default."""
+    """One model and set of settings that the deployment runs or ran. model_revision: of a hub id; empty: the hub's."""
 
     number: int
     model: str
@@ -286,8 +286,8 @@ class OperationTargetView(msgspec.Struct, frozen=True, kw_only=True):
 
 class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     """progress: 0..1. before, after: what changes, in words ("2 replicas"). started_at: None while it is queued, and
-    for ever when it ended in the queue. target: name of the first of `targets`. queued_behind: ids of operations that it
-    waits for. retry_of: the operation that this one tries again. cancellable, retryable: what can be done now."""
+    for ever when it ended in the queue. target: name of the first of `targets`. queued_behind: ids of operations that
+    it waits for. retry_of: the operation that this one tries again. cancellable, retryable: what can be done now."""
 
     id: str
     kind: OperationKind

@@ -225,8 +225,8 @@ class StepState(StrEnum):
 class UserRole(StrEnum):
     """What a person or a management token may do. Each may do all that the ones before it may.
 
-    VIEWER: look at everything but secrets. OPERATOR: change what runs, and have tokens of one's own. ADMIN: also people,
-    everybody's tokens, and the audit.
+    VIEWER: look at everything but secrets. OPERATOR: change what runs, and have tokens of one's own. ADMIN: also
+    people, everybody's tokens, and the audit.
     """
 
     VIEWER = "viewer"

@@ -41,8 +41,8 @@ export type LogRun = (typeof LogRun)[keyof typeof LogRun];
 /**
  * What a person or a management token may do. Each may do all that the ones before it may.
  *
- * VIEWER: look at everything but secrets. OPERATOR: change what runs, and have tokens of one's own. ADMIN: also people,
- * everybody's tokens, and the audit.
+ * VIEWER: look at everything but secrets. OPERATOR: change what runs, and have tokens of one's own. ADMIN: also
+ * people, everybody's tokens, and the audit.
  */
 export const UserRole = {
   VIEWER: "viewer",
@@ -469,7 +469,7 @@ export interface WorkerView {
   readonly observed_role: Role | null;
 }
 
-/** One model and set of settings that the deployment runs or ran. model_revision: of a hub id; empty: its default. */
+/** One model and set of settings that the deployment runs or ran. model_revision: of a hub id; empty: the hub's. */
 export interface RevisionView {
   readonly number: number;
   readonly model: string;
@@ -573,8 +573,8 @@ export interface DeviceView {
 
 /**
  * progress: 0..1. before, after: what changes, in words ("2 replicas"). started_at: None while it is queued, and
- * for ever when it ended in the queue. target: name of the first of `targets`. queued_behind: ids of operations that it
- * waits for. retry_of: the operation that this one tries again. cancellable, retryable: what can be done now.
+ * for ever when it ended in the queue. target: name of the first of `targets`. queued_behind: ids of operations that
+ * it waits for. retry_of: the operation that this one tries again. cancellable, retryable: what can be done now.
  */
 export interface OperationView {
   readonly id: string;

@@ -179,8 +179,9 @@ API_DESCRIPTION = """Everything the console does, and everything that operators 
 People log in at `/api/v1/session` and send its `csrf` as `X-CSRFToken` with every change; programs send
 `Authorization: Bearer <management token>`.
 
-Lists come in pages: `{"items": [...], "next": cursor}`. What is refused is answered by a problem (RFC 9457) with a stable
-`code`, one sentence in `detail` and, where it is one field, `field`. Parameters that an endpoint does not know are refused.
+Lists come in pages: `{"items": [...], "next": cursor}`. What is refused is answered by a problem (RFC 9457) with a
+stable `code`, one sentence in `detail` and, where it is one field, `field`. Parameters that an endpoint does not know
+are refused.
 
 Every change can be tried (`?dry_run=true`), named (`Idempotency-Key`) and tied to the version that was seen (`If-Match`
 with the `ETag` of the same address): 412 then says that it changed meanwhile, and what it is now.
