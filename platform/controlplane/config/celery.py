@@ -10,8 +10,9 @@ import os
 import sys
 
 from celery import Celery
-from celery.signals import worker_init
+from celery.signals import worker_ready
 
+from controlplane.config import garbage
 from inference.broker.tls import broker_tls
 from inference.contracts import names
 
@@ -54,7 +55,8 @@ app.autodiscover_tasks()
 SWITCH_INTERVAL_S = 0.0002
 
 
-@worker_init.connect  # type: ignore[untyped-decorator]
-def share_the_interpreter(**_: object) -> None:
-    """In the worker only: what merely sends tasks is no matter of this module."""
+@worker_ready.connect  # type: ignore[untyped-decorator]
+def settle_worker(**_: object) -> None:
+    """In the worker only: processes that merely send tasks are no matter of this module."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    garbage.settle()
