@@ -64,6 +64,8 @@ def point_celery(live_redis: redis.Redis, valkey: object, monkeypatch: pytest.Mo
     from controlplane.config.celery import app
 
     monkeypatch.setattr(app.conf, "broker_url", valkey.url)  # type: ignore[attr-defined]
+    # Another test may have sent something: `close` keeps the producers and where they send to.
+    monkeypatch.setattr(app.amqp, "_producer_pool", None)
     app.close()
     yield
     app.close()

@@ -102,7 +102,7 @@ async def test_a_start_that_may_work_later_ends_with_1_and_its_reason(tmp_path, 
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"engine": "quantum"}, "engine 'quantum' is not one of stub"),
+        ({"engine": "quantum"}, "engine 'quantum' is not one of native, stub"),
         ({"model_path": "/no/such/file"}, "no stub settings at /no/such/file"),
         (
             {"devices": (DeviceAssignment(device_id="cpu-9", kind="cpu", index=9, cores=(4000,)),)},
