@@ -19,7 +19,7 @@ from pathlib import Path
 import structlog
 
 from inference.agent.app import make_app, make_worker
-from inference.agent.config import ConfigError, Settings
+from inference.agent.config import Settings
 from inference.agent.control_api import NotNow, Refused
 from inference.agent.engines.command import EngineRegistry
 from inference.agent.engines.native import NATIVE
@@ -32,6 +32,7 @@ from inference.agent.node import Node, step_for
 from inference.agent.self_report import SelfReport
 from inference.agent.state_dir import FolderInUse, Membership, StateDir
 from inference.process.logs import configure_logging
+from inference.process.tls import NodeTls, read_node_tls
 
 EXIT_USAGE = 2
 EXIT_UNREACHABLE = 69
@@ -65,14 +66,15 @@ def main(arguments: Sequence[str] | None = None, engines: EngineRegistry = PRODU
 def _run(options: argparse.Namespace, engines: EngineRegistry) -> int:
     try:
         settings = Settings.from_environment(os.environ)
-    except ConfigError as error:
+        tls = read_node_tls(os.environ)  # also checked for the workers, which get the same files
+    except ValueError as error:
         raise Unusable(str(error), EXIT_USAGE) from error
     try:
         state = StateDir(options.data)
         with state.locked():
             inventory = Inventory(settings)
             membership, heard = _membership(options, state, settings, inventory)
-            return _serve(membership, heard, state, settings, inventory, engines)
+            return _serve(membership, heard, state, settings, inventory, engines, tls)
     except FolderInUse as error:
         raise Unusable(str(error), EXIT_FOLDER) from error
     except OSError as error:
@@ -86,6 +88,7 @@ def _serve(
     settings: Settings,
     inventory: Inventory,
     engines: EngineRegistry,
+    tls: NodeTls | None,
 ) -> int:
     welcome = membership.welcome
     hosts = _hosts(membership.url, settings, remembered=membership.address)
@@ -99,6 +102,7 @@ def _serve(
         engines=engines,
         says=SelfReport(hosts=hosts, inventory=inventory, data=state.root),
         settings=settings,
+        worker_tls=tls.client if tls is not None else None,
     )
     app.steps["worker"].add(step_for(node))
     log.info("agent starts", node_id=welcome.node_id, name=welcome.name, address=hosts.advertised, bind=hosts.bind)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import ssl
 import threading
 from functools import partial
 from typing import Any, ClassVar
@@ -52,7 +53,8 @@ log = structlog.get_logger()
 
 
 class Node:
-    """This machine as a node of a control plane. greeted: whether the control plane has been heard at this start."""
+    """This machine as a node of a control plane. greeted: whether the control plane has been heard at this start.
+    worker_tls: how its workers are called; None: in clear."""
 
     def __init__(
         self,
@@ -65,7 +67,10 @@ class Node:
         engines: EngineRegistry,
         says: SelfReport,
         settings: Settings,
+        worker_tls: ssl.SSLContext | None,
     ) -> None:
+        self._worker_tls = worker_tls
+        self._hosts = hosts
         self._settings = settings
         self._state = state
         self._says = says
@@ -94,6 +99,7 @@ class Node:
             settings=settings,
             on_change=self._reporter.changed,
             devices=says.devices,
+            worker_tls=worker_tls,
         )
         self._links = Links(
             hosts=hosts,
@@ -196,7 +202,8 @@ class Node:
             retry=Retry(NoBackoff(), 0),
         )
         secret = self._member.now.welcome.cluster_secret
-        async with broker, WorkerClient(secret, settings.window_interval_s) as client:
+        caller = WorkerClient(secret, settings.window_interval_s, tls=self._worker_tls, named=self._hosts.advertised)
+        async with broker, caller as client:
             carrier = WindowCarrier(
                 client=client, stream=broker, ready=self._supervisor.ready, interval_s=settings.window_interval_s
             )

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -65,7 +66,9 @@ class Supervisor:
         settings: Settings,
         on_change: Callable[[], None] = lambda: None,
         devices: Callable[[], Sequence[DeviceReport]] = tuple,
+        worker_tls: ssl.SSLContext | None = None,
     ) -> None:
+        self._worker_tls = worker_tls
         self._node_id = node_id
         self._secret = cluster_secret
         self._hosts = hosts
@@ -165,7 +168,10 @@ class Supervisor:
         self._loop = asyncio.get_running_loop()
         with self._lock:
             self._recover(time.monotonic())
-        async with WorkerClient(self._secret, self._settings.probe_timeout_s) as client:
+        caller = WorkerClient(
+            self._secret, self._settings.probe_timeout_s, tls=self._worker_tls, named=self._hosts.advertised
+        )
+        async with caller as client:
             prober = Prober(client, on_answer=self._wake.set, switch_s=self._settings.switch_deadline_s)
             try:
                 while not self._done():

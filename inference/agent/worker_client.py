@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from types import TracebackType
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from inference.contracts.generation import WorkerError
 from inference.contracts.reports import Address
 from inference.contracts.timings import Window
 from inference.contracts.worker import RoleOrder, WindowBatch, WorkerStatus
+from inference.process.tls import tls_refusal
 
 T = TypeVar("T")
 
@@ -28,16 +30,24 @@ class SwitchRefused(Exception):
 
 
 class WorkerClient:
-    """Used within one event loop, as an async context manager."""
+    """Used within one event loop, as an async context manager.
 
-    def __init__(self, cluster_secret: str, timeout_s: float) -> None:
+    tls: how workers are called; None: in clear. named: what their certificate names, when that is not what is dialled:
+    a node's workers bear the address that others reach it by.
+    """
+
+    def __init__(
+        self, cluster_secret: str, timeout_s: float, *, tls: ssl.SSLContext | None = None, named: str | None = None
+    ) -> None:
+        self._tls = tls
+        self._named = named if tls is not None else None
         self._headers = {"Authorization": bearer(cluster_secret, PURPOSE_WORKER_HTTP)}
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> WorkerClient:
         # A fresh connection per call: a worker that is restarted on the same port never gets an old connection's call.
-        connector = aiohttp.TCPConnector(limit=0, force_close=True)
+        connector = aiohttp.TCPConnector(limit=0, force_close=True, ssl=self._tls or True)
         self._session = aiohttp.ClientSession(headers=self._headers, timeout=self._timeout, connector=connector)
         return self
 
@@ -74,16 +84,18 @@ class WorkerClient:
     ) -> bytes:
         if self._session is None:
             raise RuntimeError("WorkerClient is used outside of its async context")
-        url = f"http://{worker.host}:{worker.port}{path}"
+        url = f"{'http' if self._tls is None else 'https'}://{worker.host}:{worker.port}{path}"
         try:
             timeout = self._timeout if timeout_s is None else aiohttp.ClientTimeout(total=timeout_s)
-            async with self._session.request(method, url, data=body, timeout=timeout, allow_redirects=False) as answer:
+            async with self._session.request(
+                method, url, data=body, timeout=timeout, allow_redirects=False, server_hostname=self._named
+            ) as answer:
                 text = await answer.read()
                 if answer.status >= 300:
                     raise _refusal(f"{method} {path}", answer.status, text)
                 return text
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise NoAnswer(f"{method} {path}: {error or type(error).__name__}") from error
+            raise NoAnswer(f"{method} {path}: {tls_refusal(error) or error or type(error).__name__}") from error
 
 
 def _refusal(call: str, status: int, body: bytes) -> Exception:

@@ -41,7 +41,7 @@ class Router:
         self.telemetry = Telemetry(redis, config.router_id, config.intervals.window_s, self.in_flight)
         metrics = Metrics(self.in_flight, self._table_version)
         self._background = Background()
-        self._client = WorkerClient(config.cluster_secret, config.deadlines, self._background)
+        self._client = WorkerClient(config.cluster_secret, config.deadlines, self._background, config.worker_tls)
         relay = Relay(self._client, self.tables.find, self.live, self._background, config.deadlines, config.limits)
         self.key_limits = KeyLimits(config.limits.retry_after_s)
         self.key_use = KeyUse(redis, config.intervals.key_use_s, time.time)

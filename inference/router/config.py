@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TypeVar
 
 from inference.process.secret import read_cluster_secret
+from inference.process.tls import read_client_tls
 
 ENV_PREFIX = "TANDEM_ROUTER_"
 
@@ -64,7 +66,7 @@ class Intervals:
 @dataclass(frozen=True, slots=True)
 class RouterConfig:
     """router_id: names this process in telemetry. data_dir: where the last good tables are kept. tls_cert, tls_key:
-    files with which it answers over HTTPS; empty: over HTTP."""
+    files with which it answers over HTTPS; empty: over HTTP. worker_tls: how workers are called; None: in clear."""
 
     redis_url: str = field(repr=False)
     cluster_secret: str = field(repr=False)
@@ -74,6 +76,7 @@ class RouterConfig:
     port: int = 8080
     tls_cert: str = ""
     tls_key: str = ""
+    worker_tls: ssl.SSLContext | None = field(default=None, repr=False)
     deadlines: Deadlines = Deadlines()
     limits: Limits = Limits()
     intervals: Intervals = Intervals()
@@ -83,11 +86,12 @@ def read_config(env: Mapping[str, str], *, host: str | None = None, port: int | 
     """The configuration from environment variables; `host` and `port` win over them.
 
     REDIS_URL and TANDEM_CLUSTER_SECRET_FILE (or TANDEM_CLUSTER_SECRET) are needed; TANDEM_DATA, TANDEM_ROUTER_HOST,
-    TANDEM_ROUTER_PORT, TANDEM_ROUTER_ID, TANDEM_ROUTER_TLS_CERT_FILE and TANDEM_ROUTER_TLS_KEY_FILE are not. Every
-    deadline, limit and interval can be set as TANDEM_ROUTER_<NAME>, for example TANDEM_ROUTER_IDLE_S=20.
+    TANDEM_ROUTER_PORT, TANDEM_ROUTER_ID, TANDEM_ROUTER_TLS_CERT_FILE, TANDEM_ROUTER_TLS_KEY_FILE and
+    TANDEM_WORKER_TLS_CA_FILE are not. Every deadline, limit and interval can be set as TANDEM_ROUTER_<NAME>, for
+    example TANDEM_ROUTER_IDLE_S=20.
 
     Raises:
-        ValueError: a needed variable is missing, or a number is none or not positive.
+        ValueError: a needed variable is missing, a number is none or not positive, or a file holds no certificates.
         OSError: the file with the secret can't be read.
     """
     redis_url = env.get("REDIS_URL")
@@ -105,6 +109,7 @@ def read_config(env: Mapping[str, str], *, host: str | None = None, port: int | 
         port=chosen_port,
         tls_cert=env.get(ENV_PREFIX + "TLS_CERT_FILE", ""),
         tls_key=env.get(ENV_PREFIX + "TLS_KEY_FILE", ""),
+        worker_tls=read_client_tls(env),
         deadlines=_numbers(env, Deadlines()),
         limits=_numbers(env, Limits()),
         intervals=_numbers(env, Intervals()),

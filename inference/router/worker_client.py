@@ -7,6 +7,7 @@ connection, a connection that broke, an answer that can't be read, a deadline th
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -31,6 +32,7 @@ from inference.contracts.generation import (
 from inference.contracts.reports import Address
 from inference.contracts.routing import WorkerRoute
 from inference.process.tasks import Background
+from inference.process.tls import tls_refusal
 from inference.router.config import Deadlines
 
 EventStream = AsyncGenerator[StreamEvent, None]
@@ -48,14 +50,17 @@ class WorkerLost(TandemError):
 
 
 class WorkerClient:
-    """HTTP calls to workers whose addresses come from the routing table."""
+    """HTTP calls to workers whose addresses come from the routing table. tls: how they are called; None: in clear."""
 
-    def __init__(self, cluster_secret: str, deadlines: Deadlines, background: Background) -> None:
+    def __init__(
+        self, cluster_secret: str, deadlines: Deadlines, background: Background, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._scheme = "http" if tls is None else "https"
         self._deadlines = deadlines
         self._background = background
         self._session = aiohttp.ClientSession(
             headers={"Authorization": auth.bearer(cluster_secret, auth.PURPOSE_WORKER_HTTP)},
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=aiohttp.TCPConnector(limit=0, ssl=tls or True),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=deadlines.connect_s),
             auto_decompress=False,
@@ -152,7 +157,7 @@ class WorkerClient:
         headers = {names.REQUEST_ID_HEADER: request_id, "Content-Type": "application/json"}
         async with self._session.request(
             method,
-            _url(worker.http, path),
+            _url(self._scheme, worker.http, path),
             data=None if message is None else codec.encode(message),
             headers=headers,
             allow_redirects=False,
@@ -162,8 +167,8 @@ class WorkerClient:
             yield response
 
 
-def _url(address: Address, path: str) -> URL:
-    return URL.build(scheme="http", host=address.host, port=address.port, path=path)
+def _url(scheme: str, address: Address, path: str) -> URL:
+    return URL.build(scheme=scheme, host=address.host, port=address.port, path=path)
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
@@ -187,4 +192,4 @@ def _refusal(status: int, body: bytes) -> TandemError:
 
 
 def _lost(error: Exception) -> WorkerLost:
-    return WorkerLost(ErrorCode.ENGINE_FAILED, f"{type(error).__name__}: {error}")
+    return WorkerLost(ErrorCode.ENGINE_FAILED, tls_refusal(error) or f"{type(error).__name__}: {error}")

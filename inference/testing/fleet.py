@@ -16,6 +16,7 @@ from inference.contracts.reports import Address, WorkerLoad
 from inference.contracts.routing import DeploymentRoute, RoutingTable, WorkerRoute
 from inference.contracts.specs import WorkerSpec
 from inference.contracts.states import ANSWERING_ROLES, Role, WorkerDesired
+from inference.process.tls import NodeTls
 from inference.testing.stub_engine import StubEngine
 from inference.testing.stub_settings import StubSettings
 from inference.worker.limits import WorkerLimits
@@ -81,13 +82,15 @@ class StubWorker:
 
 @dataclass(eq=False)
 class StubFleet:
-    """secret: what callers authenticate with. local_prefill_tokens: of the deployment in `table`."""
+    """secret: what callers authenticate with. local_prefill_tokens: of the deployment in `table`. tls: of its node;
+    None: in clear."""
 
     workers: list[StubWorker] = field(default_factory=list)
     secret: str = SECRET
     local_prefill_tokens: int = 0
     default_max_tokens: int = 16
     context_length: int | None = None
+    tls: NodeTls | None = None
 
     @property
     def prefill(self) -> list[StubWorker]:
@@ -123,7 +126,7 @@ class StubFleet:
             asyncio.run_coroutine_threadsafe(box[0].kill(), loop)
 
         engine = StubEngine(settings, model_name=MODEL, crash=crash)
-        server = WorkerServer(spec, engine, self.secret, limits or WorkerLimits())
+        server = WorkerServer(spec, engine, self.secret, limits or WorkerLimits(), self.tls)
         worker = StubWorker(engine, server, await server.listen())
         box.append(worker)
         self.workers.append(worker)
@@ -171,9 +174,10 @@ async def stub_fleet(
     settings: StubSettings | None = None,
     limits: WorkerLimits | None = None,
     secret: str = SECRET,
+    tls: NodeTls | None = None,
 ) -> AsyncIterator[StubFleet]:
     """So many stub workers of each role, all alike and ready; stopped when the block is left."""
-    fleet = StubFleet(secret=secret)
+    fleet = StubFleet(secret=secret, tls=tls)
     roles = [Role.PREFILL] * prefill + [Role.DECODE] * decode + [Role.UNIFIED] * unified
     try:
         for role in roles:

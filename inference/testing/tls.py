@@ -11,6 +11,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
+from inference.process.tls import CA_FILE, CERT_FILE, KEY_FILE, NodeTls, read_node_tls
+
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
@@ -20,12 +22,23 @@ class Certificates:
     cert: Path
     key: Path
 
+    @property
+    def of_node(self) -> dict[str, str]:
+        """The environment of a node whose workers are called over TLS."""
+        return {CERT_FILE: str(self.cert), KEY_FILE: str(self.key), CA_FILE: str(self.ca)}
 
-def make_certificates(directory: Path) -> Certificates:
+    def node_tls(self) -> NodeTls:
+        tls = read_node_tls(self.of_node)
+        assert tls is not None  # noqa: S101 - all three are set
+        return tls
+
+
+def make_certificates(directory: Path, *names: str) -> Certificates:
+    """names: what the certificate is good for, when not for loopback."""
     import trustme  # for tests only
 
     authority = trustme.CA()
-    server = authority.issue_cert("127.0.0.1", "localhost")
+    server = authority.issue_cert(*(names or ("127.0.0.1", "localhost")))
     made = Certificates(directory / "ca.pem", directory / "cert.pem", directory / "key.pem")
     authority.cert_pem.write_to_path(str(made.ca))
     server.cert_chain_pems[0].write_to_path(str(made.cert))

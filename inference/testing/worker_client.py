@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import aiohttp
 
@@ -54,8 +56,12 @@ class Answer:
 class WorkerClient:
     """One session for calls to any worker. Refusals are raised as `TandemError`."""
 
-    def __init__(self, secret: str) -> None:
-        self.session = aiohttp.ClientSession(headers={"Authorization": bearer(secret, PURPOSE_WORKER_HTTP)})
+    def __init__(self, secret: str, tls: ssl.SSLContext | None = None) -> None:
+        self._url = partial(url, scheme="http" if tls is None else "https")
+        self.session = aiohttp.ClientSession(
+            headers={"Authorization": bearer(secret, PURPOSE_WORKER_HTTP)},
+            connector=aiohttp.TCPConnector(ssl=tls or True),
+        )
 
     async def __aenter__(self) -> WorkerClient:
         return self
@@ -80,7 +86,7 @@ class WorkerClient:
             sampling=sampling,
             clip_max_tokens=clip_max_tokens,
         )
-        async with self.session.post(url(http, names.WORKER_RESERVE), data=encode(order)) as response:
+        async with self.session.post(self._url(http, names.WORKER_RESERVE), data=encode(order)) as response:
             await raise_refusal(response)
             return decode(await response.read(), Ticket)
 
@@ -104,39 +110,39 @@ class WorkerClient:
             yield event
 
     async def stream(self, http: Address, path: str, order: object) -> AsyncIterator[StreamEvent]:
-        async with self.session.post(url(http, path), data=encode(order)) as response:
+        async with self.session.post(self._url(http, path), data=encode(order)) as response:
             await raise_refusal(response)
             async for line in response.content:
                 yield decode(line, StreamEvent)  # type: ignore[arg-type]
 
     async def release(self, http: Address, ticket_id: str) -> None:
-        async with self.session.delete(url(http, f"{names.WORKER_TICKETS}/{ticket_id}")) as response:
+        async with self.session.delete(self._url(http, f"{names.WORKER_TICKETS}/{ticket_id}")) as response:
             await raise_refusal(response)
 
     async def status(self, http: Address) -> WorkerStatus:
-        async with self.session.get(url(http, names.WORKER_STATUS)) as response:
+        async with self.session.get(self._url(http, names.WORKER_STATUS)) as response:
             await raise_refusal(response)
             return decode(await response.read(), WorkerStatus)
 
     async def drain(self, http: Address, *, undo: bool = False) -> WorkerStatus:
         path = names.WORKER_UNDRAIN if undo else names.WORKER_DRAIN
-        async with self.session.post(url(http, path)) as response:
+        async with self.session.post(self._url(http, path)) as response:
             await raise_refusal(response)
             return decode(await response.read(), WorkerStatus)
 
     async def switch(self, http: Address, role: Role, pool_id: str | None = None) -> WorkerStatus:
         order = encode(RoleOrder(role=role, pool_id=pool_id))
-        async with self.session.post(url(http, names.WORKER_ROLE), data=order) as response:
+        async with self.session.post(self._url(http, names.WORKER_ROLE), data=order) as response:
             await raise_refusal(response)
             return decode(await response.read(), WorkerStatus)
 
     async def windows(self, http: Address) -> WindowBatch:
-        async with self.session.get(url(http, names.WORKER_WINDOWS)) as response:
+        async with self.session.get(self._url(http, names.WORKER_WINDOWS)) as response:
             await raise_refusal(response)
             return decode(await response.read(), WindowBatch)
 
     async def metrics(self, http: Address) -> str:
-        async with self.session.get(url(http, names.METRICS)) as response:
+        async with self.session.get(self._url(http, names.METRICS)) as response:
             await raise_refusal(response)
             return await response.text()
 
@@ -165,8 +171,8 @@ async def collect(events: AsyncIterator[StreamEvent]) -> Answer:
     return answer
 
 
-def url(http: Address, path: str) -> str:
-    return f"http://{http.host}:{http.port}{path}"
+def url(http: Address, path: str, scheme: str = "http") -> str:
+    return f"{scheme}://{http.host}:{http.port}{path}"
 
 
 async def raise_refusal(response: aiohttp.ClientResponse) -> None:

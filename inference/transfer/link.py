@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
+from collections.abc import Awaitable
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import Address
+from inference.process.tls import TLS_ONLY, speaks_tls, tls_refusal
 from inference.transfer import wire
+from inference.transfer.tls_layer import TlsLayer
 
 _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 
@@ -20,7 +24,7 @@ class LinkClosed(ConnectionError):
 class Link:
     """Frames over a connected socket. One task may send while another receives; never two of a kind.
 
-    broken: a frame was left half sent, so nothing more can be sent here.
+    broken: a frame was left half sent, or TLS did not come about, so nothing more can be sent here.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -31,27 +35,58 @@ class Link:
         self._sock = sock
         self._loop = asyncio.get_running_loop()
         self._buffer = memoryview(bytearray(wire.MAX_HEADER_BYTES))
+        self._tls: TlsLayer | None = None
         self.broken = False
 
     @classmethod
-    async def connect(cls, target: Address) -> Link:
-        """Raises `OSError` when nobody listens at `target`."""
+    async def connect(cls, target: Address, tls: ssl.SSLContext | None = None) -> Link:
+        """tls: how to speak to `target`; None: in clear.
+
+        Raises:
+            OSError: nobody listens at `target`.
+            TandemError: UNAUTHENTICATED when it does not speak TLS, or shows a certificate that is not trusted.
+        """
         loop = asyncio.get_running_loop()
         family, kind, proto, _, address = (await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM))[0]
         sock = socket.socket(family, kind, proto)
         try:
             sock.setblocking(False)
             await loop.sock_connect(sock, address)
-            return cls(sock)
+            link = cls(sock)
+            if tls is not None:
+                try:
+                    await link._secure(TlsLayer(sock, tls, server_hostname=target.host))
+                except ssl.SSLError as error:
+                    raise TandemError(ErrorCode.UNAUTHENTICATED, tls_refusal(error) or str(error)) from error
+            return link
         except BaseException:
             sock.close()
             raise
 
+    async def answer_over(self, tls: ssl.SSLContext) -> None:
+        """The listening side of TLS, before the first frame.
+
+        Raises:
+            TandemError: UNAUTHENTICATED when the caller does not speak TLS.
+        """
+        if not await speaks_tls(self._sock):
+            raise TandemError(ErrorCode.UNAUTHENTICATED, TLS_ONLY)
+        try:
+            await self._secure(TlsLayer(self._sock, tls))
+        except ssl.SSLError as error:
+            raise TandemError(ErrorCode.UNAUTHENTICATED, f"no TLS with the caller: {error.reason}") from error
+
+    async def _secure(self, layer: TlsLayer) -> None:
+        self.broken = True
+        await layer.handshake()
+        self._tls = layer
+        self.broken = False
+
     async def send(self, header: wire.Header, payload: memoryview | None = None) -> None:
         self.broken = True
-        await self._loop.sock_sendall(self._sock, wire.encode(header, payload.nbytes if payload is not None else 0))
+        await self._put(wire.encode(header, payload.nbytes if payload is not None else 0))
         if payload is not None:
-            await self._loop.sock_sendall(self._sock, payload)
+            await self._put(payload)
         self.broken = False
 
     async def receive(self, max_payload: int = wire.MAX_PAYLOAD_BYTES) -> tuple[wire.Header, memoryview]:
@@ -71,11 +106,17 @@ class Link:
         view = self._buffer[:size]
         got = 0
         while got < size:
-            count = await self._loop.sock_recv_into(self._sock, view[got:])
+            count = await self._take_into(view[got:])
             if count == 0:
                 raise LinkClosed("the peer closed the connection")
             got += count
         return view
+
+    def _put(self, data: bytes | memoryview) -> Awaitable[None]:
+        return self._loop.sock_sendall(self._sock, data) if self._tls is None else self._tls.send_all(data)
+
+    def _take_into(self, view: memoryview) -> Awaitable[int]:
+        return self._loop.sock_recv_into(self._sock, view) if self._tls is None else self._tls.receive_into(view)
 
     async def drain(self) -> None:
         """Send no more and drop what still comes, until the peer closes. Closing with bytes unread would reset the
@@ -90,7 +131,7 @@ class Link:
         try:
             self._sock.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
-            return True
+            return self._tls is None or self._tls.holds_nothing
         except OSError:
             return False
         return False

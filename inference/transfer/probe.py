@@ -4,8 +4,9 @@
     python -m inference.transfer.probe --measurement ID --send HOST:PORT [--size BYTES] [--deadline S]
 
 The listening side binds a port by itself. Both prove that they know the cluster secret (TANDEM_CLUSTER_SECRET_FILE or
-TANDEM_CLUSTER_SECRET). What is known is written to standard output as it becomes known: a `LinkReport` a line. The
-sending side ends by itself, the listening side once that has measured. Exit code 0: measured.
+TANDEM_CLUSTER_SECRET), and speak TLS where workers do (see `inference.process.tls`). What is known is written to
+standard output as it becomes known: a `LinkReport` a line. The sending side ends by itself, the listening side once
+that has measured. Exit code 0: measured.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import ssl
 import statistics
 import sys
 import time
@@ -25,6 +27,7 @@ from inference.contracts.reports import Address, LinkReport
 from inference.engine.interface import KVHandle, Progress
 from inference.process.logs import configure_logging
 from inference.process.secret import read_cluster_secret
+from inference.process.tls import NodeTls, read_node_tls
 from inference.transfer import wire
 from inference.transfer.base import Computed, FirstToken, PushOrder, TransferCounters, TransferLimits
 from inference.transfer.handshake import greet_receiver
@@ -53,15 +56,18 @@ LINGER_S = 1.0
 _LIMITS = TransferLimits()
 
 
-async def measure(target: Address, *, measurement: str, size_bytes: int, secret: str) -> LinkReport:
+async def measure(
+    target: Address, *, measurement: str, size_bytes: int, secret: str, tls: NodeTls | None = None
+) -> LinkReport:
     """The sending side. bytes_per_s counts from the first byte until the receiver has verified the last.
 
     Raises:
         TandemError: the peer is gone, does not know the secret, or the network broke down.
     """
-    latency_s = await _latency(target, measurement, secret)
+    trust = tls.client if tls is not None else None
+    latency_s = await _latency(target, measurement, secret, trust)
     engine = ProbeEngine()
-    sender = TcpSender(secret=secret, engine=engine, counters=TransferCounters(), limits=_LIMITS)
+    sender = TcpSender(secret=secret, engine=engine, counters=TransferCounters(), limits=_LIMITS, tls=trust)
     try:
         tokens = max(1, size_bytes // BYTES_PER_TOKEN)
         await _push(sender, target, ticket_id(measurement, WARM_UP, min(tokens, WARM_UP_BYTES // BYTES_PER_TOKEN)))
@@ -73,12 +79,12 @@ async def measure(target: Address, *, measurement: str, size_bytes: int, secret:
     return LinkReport(measurement_id=measurement, bytes_per_s=sent / seconds, latency_s=latency_s)
 
 
-async def _latency(target: Address, measurement: str, secret: str) -> float:
+async def _latency(target: Address, measurement: str, secret: str, tls: ssl.SSLContext | None) -> float:
     """Median seconds of asking for a fill and being answered."""
     peer = f"the listening node at {target.host}:{target.port}"
     try:
         async with asyncio.timeout(_LIMITS.open_s):
-            link = await Link.connect(target)
+            link = await Link.connect(target, tls)
     except OSError as error:
         raise as_tandem_error(error, peer) from error
     try:
@@ -121,11 +127,27 @@ async def _push(sender: TcpSender, target: Address, ticket: str) -> int:
     return (await sender.push(order, computed)).bytes
 
 
-async def listen(host: str, advertised: str, *, measurement: str, size_bytes: int, secret: str, say: TextIO) -> None:
+async def listen(
+    host: str,
+    advertised: str,
+    *,
+    measurement: str,
+    size_bytes: int,
+    secret: str,
+    say: TextIO,
+    tls: NodeTls | None = None,
+) -> None:
     """The listening side; returns once a sender has measured."""
     engine = ProbeEngine()
     tickets = ProbeTickets(measurement=measurement, most_tokens=max(1, size_bytes // BYTES_PER_TOKEN))
-    receiver = TcpReceiver(secret=secret, engine=engine, tickets=tickets, counters=TransferCounters(), limits=_LIMITS)
+    receiver = TcpReceiver(
+        secret=secret,
+        engine=engine,
+        tickets=tickets,
+        counters=TransferCounters(),
+        limits=_LIMITS,
+        tls=tls.server if tls is not None else None,
+    )
     try:
         port = await receiver.listen(host)
         _say(say, LinkReport(measurement_id=measurement, address=Address(host=advertised, port=port)))
@@ -140,8 +162,8 @@ def _say(out: TextIO, report: LinkReport) -> None:
     out.flush()
 
 
-async def _run(options: argparse.Namespace, secret: str) -> None:
-    shared = {"measurement": options.measurement, "size_bytes": options.size, "secret": secret}
+async def _run(options: argparse.Namespace, secret: str, tls: NodeTls | None) -> None:
+    shared = {"measurement": options.measurement, "size_bytes": options.size, "secret": secret, "tls": tls}
     async with asyncio.timeout(options.deadline):
         if options.listen:
             await listen(options.listen, options.advertise or options.listen, say=sys.stdout, **shared)
@@ -162,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     configure_logging({"TANDEM_LOG_LEVEL": "ERROR", **os.environ})  # every round trip is a fill that is given up
     try:
-        asyncio.run(_run(options, read_cluster_secret(os.environ)))
+        asyncio.run(_run(options, read_cluster_secret(os.environ), read_node_tls(os.environ)))
     except TimeoutError:
         error = f"it was not over within {options.deadline:g} s"
     except TandemError as failure:

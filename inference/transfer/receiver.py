@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import Coroutine
 
 import structlog
@@ -21,7 +22,7 @@ log = structlog.get_logger()
 
 
 class TcpReceiver:
-    """See `KVReceiver`. engine: must have started before a ticket is issued."""
+    """See `KVReceiver`. engine: must have started before a ticket is issued. tls: how it answers; None: in clear."""
 
     def __init__(
         self,
@@ -31,8 +32,10 @@ class TcpReceiver:
         tickets: TicketTable,
         counters: TransferCounters,
         limits: TransferLimits,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._secret = secret
+        self._tls = tls
         self._engine = engine
         self._tickets = tickets
         self._counters = counters
@@ -80,6 +83,8 @@ class TcpReceiver:
         cause = TandemError(ErrorCode.TRANSFER_FAILED, "the connection from the prefill worker was lost")
         try:
             async with asyncio.timeout(self._limits.open_s):
+                if self._tls is not None:
+                    await link.answer_over(self._tls)
                 await admit_sender(link, self._secret)
             await self._receive(link, fills)
         except TandemError as error:
@@ -107,5 +112,6 @@ class TcpReceiver:
     async def _say_why(self, link: Link, cause: TandemError) -> None:
         with contextlib.suppress(OSError):
             async with asyncio.timeout(self._limits.abort_s):
-                await link.send(wire.Refused(code=cause.code, message=cause.message))
+                if not link.broken:
+                    await link.send(wire.Refused(code=cause.code, message=cause.message))
                 await link.drain()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import time
 from collections import defaultdict
 from collections.abc import Awaitable
@@ -35,11 +36,20 @@ class TcpSender:
     """See `KVSender`. A push has a connection for itself; connections whose push ended well are kept for the next.
 
     engine: whose KV is sent; it must have started before the first push. KV is exported on the event loop, where the
-    caller also releases handles, so that no released block is read.
+    caller also releases handles, so that no released block is read. tls: how receivers are called; None: in clear.
     """
 
-    def __init__(self, *, secret: str, engine: KVSource, counters: TransferCounters, limits: TransferLimits) -> None:
+    def __init__(
+        self,
+        *,
+        secret: str,
+        engine: KVSource,
+        counters: TransferCounters,
+        limits: TransferLimits,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._secret = secret
+        self._tls = tls
         self._engine = engine
         self._counters = counters
         self._limits = limits
@@ -173,7 +183,7 @@ class TcpSender:
     # -- connections -----------------------------------------------------------------------------
 
     async def _connect(self, target: Address) -> Link:
-        link = await Link.connect(target)
+        link = await Link.connect(target, self._tls)
         try:
             await greet_receiver(link, self._secret)
         except BaseException:

@@ -11,6 +11,7 @@ from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.specs import WorkerSpec
 from inference.contracts.states import Role
+from inference.process.tls import NodeTls
 from inference.transfer.base import KVReceiver, KVSender, TransferCounters
 from inference.transfer.receiver import TcpReceiver
 from inference.transfer.sender import TcpSender
@@ -26,7 +27,9 @@ from inference.worker.windows import WindowRecorder
 class Duties:
     """One role's worth of a worker; used on one event loop. spec: with that role, which `state` may not have yet."""
 
-    def __init__(self, spec: WorkerSpec, state: WorkerState, recorder: WindowRecorder, secret: str) -> None:
+    def __init__(
+        self, spec: WorkerSpec, state: WorkerState, recorder: WindowRecorder, secret: str, tls: NodeTls | None
+    ) -> None:
         self._state = state
         engine, limits = state.engine, state.limits
         self._counters = TransferCounters()
@@ -42,14 +45,23 @@ class Duties:
         )
         self.answers = AnswerService(state, self.tickets, recorder)
         self._sender: KVSender = TcpSender(
-            secret=secret, engine=engine, counters=self._counters, limits=limits.transfer
+            secret=secret,
+            engine=engine,
+            counters=self._counters,
+            limits=limits.transfer,
+            tls=tls.client if tls is not None else None,
         )
         self.prefills = PrefillService(state, self._blocks, recorder, self._counters, self._sender)
         self.metrics = WorkerMetrics(spec, recorder, self._counters, self.load_if_ready)
         self._receiver: KVReceiver | None = None
         if spec.role is Role.DECODE:
             self._receiver = TcpReceiver(
-                secret=secret, engine=engine, tickets=self.tickets, counters=self._counters, limits=limits.transfer
+                secret=secret,
+                engine=engine,
+                tickets=self.tickets,
+                counters=self._counters,
+                limits=limits.transfer,
+                tls=tls.server if tls is not None else None,
             )
 
     async def listen(self, host: str) -> int | None:

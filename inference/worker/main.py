@@ -5,7 +5,8 @@
 FILE of `--spec` holds a `WorkerSpec`; a `ProcessAnnouncement` is written to that of `--announce` once ports are bound.
 
 Environment: TANDEM_CLUSTER_SECRET_FILE or TANDEM_CLUSTER_SECRET; TANDEM_WORKER_HOST to listen on (127.0.0.1);
-TANDEM_WORKER_ADVERTISED_HOST that others reach it by (the same); TANDEM_WORKER_LIMITS, a `WorkerLimits` as JSON.
+TANDEM_WORKER_ADVERTISED_HOST that others reach it by (the same); TANDEM_WORKER_LIMITS, a `WorkerLimits` as JSON;
+TANDEM_WORKER_TLS_CERT_FILE, ..._KEY_FILE and ..._CA_FILE, see `inference.process.tls`.
 
 Exit codes: 0 stopped, 1 failed and worth another try, 3 failed in a way that a restart can't mend. The last line of
 output of a failed worker is the reason.
@@ -33,6 +34,7 @@ from inference.engine.interface import Engine
 from inference.process.files import write_atomically
 from inference.process.logs import configure_logging
 from inference.process.secret import read_cluster_secret
+from inference.process.tls import NodeTls, read_node_tls
 from inference.worker.devices import claim_devices
 from inference.worker.limits import WorkerLimits
 from inference.worker.native import native_engine
@@ -63,6 +65,7 @@ class _Setup:
     host: str
     advertised: str
     limits: WorkerLimits
+    tls: NodeTls | None
     announce_file: Path
 
 
@@ -102,6 +105,7 @@ def _read_setup(arguments: Sequence[str] | None) -> _Setup:
             host=host,
             advertised=os.environ.get("TANDEM_WORKER_ADVERTISED_HOST") or host,
             limits=decode(os.environ.get("TANDEM_WORKER_LIMITS") or "{}", WorkerLimits),
+            tls=read_node_tls(os.environ),
             announce_file=options.announce,
         )
     except (OSError, ValueError) as error:
@@ -126,7 +130,7 @@ async def _run(setup: _Setup, engine: Engine) -> None:
     told_to_stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told_to_stop.set)
-    server = WorkerServer(setup.spec, engine, setup.secret, setup.limits)
+    server = WorkerServer(setup.spec, engine, setup.secret, setup.limits, setup.tls)
     state = server.worker.state
     try:
         http = await server.listen(setup.host, setup.advertised)

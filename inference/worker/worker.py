@@ -18,6 +18,7 @@ from inference.contracts.timings import Counter, Window
 from inference.contracts.worker import RoleOrder, WorkerStatus
 from inference.engine.interface import Engine
 from inference.process.tasks import end, keep_running
+from inference.process.tls import NodeTls
 from inference.worker.duties import Duties
 from inference.worker.limits import WorkerLimits
 from inference.worker.role_switch import check_switch, switched
@@ -32,8 +33,11 @@ log = structlog.get_logger()
 class Worker:
     """What the HTTP surface calls. `listen`, then `load`, then serve, then `stop`; on one event loop."""
 
-    def __init__(self, spec: WorkerSpec, engine: Engine, secret: str, limits: WorkerLimits) -> None:
+    def __init__(
+        self, spec: WorkerSpec, engine: Engine, secret: str, limits: WorkerLimits, tls: NodeTls | None = None
+    ) -> None:
         self._secret = secret
+        self._tls = tls
         self._engine = engine
         self._timers: list[asyncio.Task[None]] = []
         self._switch: asyncio.Task[None] | None = None
@@ -43,7 +47,7 @@ class Worker:
         self.duties = self._duties_of(spec)
 
     def _duties_of(self, spec: WorkerSpec) -> Duties:
-        return Duties(spec, self.state, self.recorder, self._secret)
+        return Duties(spec, self.state, self.recorder, self._secret, self._tls)
 
     async def listen(self, host: str, advertised: str) -> None:
         """Bind what the role listens on; peers are told `advertised`."""

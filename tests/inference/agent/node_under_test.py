@@ -24,6 +24,7 @@ from inference.contracts.engines import Capabilities
 from inference.contracts.reports import WorkerReport
 from inference.contracts.specs import DeviceAssignment, NodeSpec, WorkerSpec
 from inference.contracts.states import Role, WorkerDesired, WorkerPhase
+from inference.process.tls import NodeTls
 
 ROOT = Path(__file__).resolve().parents[3]
 NODE = "node-under-test"
@@ -86,7 +87,9 @@ def worker(worker_id: str, script: str = "ok", *, device: str | None = None, **c
 class NodeUnderTest:
     """Use as a context manager: on leaving, the supervisor is closed and no process of the folder is left."""
 
-    def __init__(self, folder: Path, engines: EngineRegistry = STUB_ENGINES, **settings: Any) -> None:
+    def __init__(
+        self, folder: Path, engines: EngineRegistry = STUB_ENGINES, tls: NodeTls | None = None, **settings: Any
+    ) -> None:
         self.state = StateDir(folder)
         self.state.save_secret(SECRET)
         self.settings = replace(QUICK, **settings)
@@ -99,6 +102,7 @@ class NodeUnderTest:
             state=self.state,
             launcher=Launcher(self.state, engines, hosts=HOSTS, environment=os.environ),
             settings=self.settings,
+            worker_tls=tls.client if tls is not None else None,
         )
         self._thread = threading.Thread(target=lambda: asyncio.run(self.supervisor.run()), daemon=True)
 

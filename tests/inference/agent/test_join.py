@@ -117,6 +117,10 @@ def test_a_wrong_setting_and_an_unusable_folder_have_their_own_exit_codes(
     assert agent_main.main(["run", "--data", str(tmp_path / "file")]) == agent_main.EXIT_FOLDER
     monkeypatch.setenv("TANDEM_AGENT_TICK_S", "never")
     assert agent_main.main(["run", "--data", str(tmp_path)]) == agent_main.EXIT_USAGE
+    monkeypatch.delenv("TANDEM_AGENT_TICK_S")
+    monkeypatch.setenv("TANDEM_WORKER_TLS_CA_FILE", str(tmp_path / "none.pem"))
+    with pytest.raises(agent_main.Unusable, match="a node needs all three"):
+        agent_main._run(options(tmp_path), agent_main.PRODUCT_ENGINES)
 
 
 def test_membership_is_kept_so_that_later_starts_need_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from inference.agent.launcher import MARKER
 from inference.agent.links import Links
 from inference.contracts.reports import LinkReport
 from inference.contracts.specs import LinkSpec
+from inference.testing.tls import make_certificates
 from tests.inference.agent.node_under_test import HOSTS, SECRET
 
 SMALL = 4 * 1024 * 1024
@@ -114,6 +115,21 @@ async def test_two_nodes_measure_the_link_between_them_and_forget_it_when_it_is_
         here.want()
         there.want()
         assert (here.report(), there.report()) == (None, None)
+
+
+async def test_the_link_is_measured_over_tls_where_workers_speak_it(tmp_path: Path) -> None:
+    in_clear, here, there = Side(tmp_path / "in_clear"), Side(tmp_path / "here"), Side(tmp_path / "there")
+    files = make_certificates(tmp_path).of_node
+    for side in (here, there):
+        side.links._environment = {**os.environ, **files}
+    async with running(in_clear, here, there):
+        here.want(listening())
+        address = (await here.told("address")).address
+        assert address is not None
+        in_clear.want(sending(port=address.port))
+        assert "takes calls over TLS only" in (await in_clear.told("bytes_per_s", "error")).error
+        there.want(sending(port=address.port))
+        assert (await there.told("bytes_per_s", "error")).bytes_per_s is not None
 
 
 async def test_a_peer_of_another_cluster_is_refused_by_both(tmp_path: Path) -> None:

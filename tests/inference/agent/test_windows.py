@@ -17,6 +17,9 @@ from inference.contracts.codec import decode, encode
 from inference.contracts.reports import Address
 from inference.contracts.timings import Counter, Window
 from inference.contracts.worker import WindowBatch
+from inference.testing.fleet import SECRET as STUB_SECRET
+from inference.testing.fleet import stub_fleet
+from inference.testing.tls import make_certificates
 from inference.testing.valkey import ValkeyServer
 
 SECRET = "s"
@@ -97,6 +100,20 @@ async def test_windows_of_a_time_without_redis_are_dropped_and_carrying_goes_on(
             assert not running.done()
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_worker_that_is_dialled_on_loopback_is_known_by_the_name_that_others_use(tmp_path: Path) -> None:
+    tls = make_certificates(tmp_path, "10.0.0.9").node_tls()
+    async with stub_fleet(prefill=0, tls=tls) as fleet:
+        address = fleet.decode[0].http
+        async with WorkerClient(STUB_SECRET, 5.0, tls=tls.client, named="10.0.0.9") as client:
+            assert (await client.status(address)).ready
+        async with WorkerClient(STUB_SECRET, 5.0, tls=tls.client) as client:
+            with pytest.raises(NoAnswer, match="the worker's certificate is refused: IP address mismatch"):
+                await client.status(address)
+        async with WorkerClient(STUB_SECRET, 5.0) as client:
+            with pytest.raises(NoAnswer, match="answered with 401: this worker takes calls over TLS only"):
+                await client.status(address)
 
 
 async def test_a_worker_that_refuses_or_talks_nonsense_gives_no_answer() -> None:

@@ -23,6 +23,7 @@ from inference.contracts.specs import DeviceAssignment, EngineSettings
 from inference.contracts.states import Role, WorkerDesired, WorkerPhase
 from inference.testing.faults import Fault, FaultKind, FaultPoint
 from inference.testing.stub_settings import StubSettings
+from inference.testing.tls import make_certificates
 from tests.inference.agent.node_under_test import ROOT, NodeUnderTest, wait_for, worker
 
 
@@ -45,6 +46,15 @@ def test_the_worker_server_becomes_ready_and_is_drained(tmp_path: Path) -> None:
         node.want(worker("w1", "stub", engine="stub", desired=WorkerDesired.DRAIN))
         drained = node.wait("w1", WorkerPhase.STOPPED)
         assert drained.reason == "is drained: nothing runs, waits or is handed over"
+
+
+def test_workers_get_the_files_of_tls_and_are_called_over_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificates = make_certificates(tmp_path)
+    for name, value in certificates.of_node.items():
+        monkeypatch.setenv(name, value)
+    with NodeUnderTest(tmp_path / "agent", STUB_SERVERS, certificates.node_tls(), probe_failures=100) as node:
+        node.want(worker("w1", "stub", engine="stub"))
+        node.wait("w1", WorkerPhase.READY, within_s=60)
 
 
 def test_a_wrong_model_path_is_told_by_the_worker_and_not_tried_again(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -131,6 +132,8 @@ async def rig(
     decode_settings: StubSettings | None = None,
     lease_s: float = 30.0,
     clock=time.monotonic,
+    sender_tls: ssl.SSLContext | None = None,
+    receiver_tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Rig]:
     prefill, decode = StubEngine(prefill_settings), StubEngine(decode_settings)
     sent, received = TransferCounters(), TransferCounters()
@@ -142,8 +145,10 @@ async def rig(
         clock=clock,
         on_expired=lambda: received.fail("receiver", ErrorCode.TICKET_EXPIRED),
     )
-    receiver = TcpReceiver(secret=SECRET, engine=decode, tickets=tickets, counters=received, limits=limits)
-    sender = TcpSender(secret=sender_secret, engine=prefill, counters=sent, limits=limits)
+    receiver = TcpReceiver(
+        secret=SECRET, engine=decode, tickets=tickets, counters=received, limits=limits, tls=receiver_tls
+    )
+    sender = TcpSender(secret=sender_secret, engine=prefill, counters=sent, limits=limits, tls=sender_tls)
     prefill.start()
     decode.start()
     target = Address(host="127.0.0.1", port=await receiver.listen("127.0.0.1"))

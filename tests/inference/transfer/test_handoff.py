@@ -5,10 +5,12 @@ import pytest
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import Address
+from inference.process.tls import NodeTls
 from inference.testing.faults import Fault, FaultKind, FaultPoint
 from inference.testing.stub_kv import KV_BYTES_PER_TOKEN, LAYERS
 from inference.testing.stub_settings import StubSettings
 from inference.testing.tampered_link import TamperedLink
+from inference.testing.tls import make_certificates
 from inference.transfer import wire
 from inference.transfer.link import Link, LinkClosed
 from inference.transfer.tickets import TicketState
@@ -25,8 +27,15 @@ async def refused(push) -> ErrorCode:
 # -- what goes well ------------------------------------------------------------------------------
 
 
-async def test_kv_arrives_byte_for_byte_and_is_counted_exactly():
-    async with rig() as r:
+@pytest.fixture(scope="module")
+def node_tls(tmp_path_factory) -> NodeTls:
+    return make_certificates(tmp_path_factory.mktemp("tls")).node_tls()
+
+
+@pytest.mark.parametrize("secure", [False, True])
+async def test_kv_arrives_byte_for_byte_and_is_counted_exactly(secure, node_tls):
+    tls = {"sender_tls": node_tls.client, "receiver_tls": node_tls.server} if secure else {}
+    async with rig(**tls) as r:
         ticket = r.reserve()
         tokens = len(ticket.token_ids)
         pushed = await r.push(ticket)

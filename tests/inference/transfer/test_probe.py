@@ -6,12 +6,15 @@ import io
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from inference.contracts.codec import decode
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import Address, LinkReport
+from inference.process.tls import NodeTls
+from inference.testing.tls import make_certificates
 from inference.transfer import wire
 from inference.transfer.handshake import greet_receiver
 from inference.transfer.link import Link
@@ -23,10 +26,10 @@ SIZE = 4 * BYTES_PER_TOKEN
 
 
 @asynccontextmanager
-async def listener(size: int = SIZE) -> AsyncIterator[tuple[Address, asyncio.Task[None]]]:
+async def listener(size: int = SIZE, tls: NodeTls | None = None) -> AsyncIterator[tuple[Address, asyncio.Task[None]]]:
     said = io.StringIO()
     task = asyncio.create_task(
-        listen("127.0.0.1", "127.0.0.1", measurement="m", size_bytes=size, secret=SECRET, say=said)
+        listen("127.0.0.1", "127.0.0.1", measurement="m", size_bytes=size, secret=SECRET, say=said, tls=tls)
     )
     async with asyncio.timeout(5):
         while not said.getvalue():
@@ -48,6 +51,17 @@ async def test_the_sender_measures_and_the_listener_ends_after_it() -> None:
         assert result.latency_s is not None
         assert result.bytes_per_s > 0
         assert 0 < result.latency_s < 1
+        async with asyncio.timeout(5):
+            await task
+
+
+async def test_the_link_is_measured_over_tls_where_workers_speak_it(tmp_path: Path) -> None:
+    tls = make_certificates(tmp_path).node_tls()
+    async with listener(tls=tls) as (address, task):
+        with pytest.raises(TandemError, match="set TANDEM_WORKER_TLS_CA_FILE where the call comes from"):
+            await measure(address, measurement="m", size_bytes=SIZE, secret=SECRET)
+        result = await measure(address, measurement="m", size_bytes=SIZE, secret=SECRET, tls=tls)
+        assert result.bytes_per_s
         async with asyncio.timeout(5):
             await task
 
