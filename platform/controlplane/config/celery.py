@@ -43,8 +43,7 @@ app.conf.update(
         "sweep": {
             "task": names.TASK_SWEEP,
             "schedule": settings.SWEEP_INTERVAL_S,
-            # A sweep that was not taken in time is worth nothing: the next one looks at everything again.
-            "options": {"expires": settings.SWEEP_INTERVAL_S * 2},
+            "options": {"expires": settings.SWEEP_VALID_S},
         },
     },
 )

@@ -8,6 +8,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+#: Connections of one process, made when they are needed and kept for the next task or request: a new one costs
+#: PostgreSQL a process whose caches are empty. While the server is away, whoever asks waits `timeout` seconds at most,
+#: and nothing tries on its own behind that.
+_POOL = {"min_size": 0, "max_size": 20, "timeout": 10.0, "max_idle": 300.0, "reconnect_timeout": 5.0}
+
 
 def database_from_url(url: str, data_dir: Path) -> dict[str, Any]:
     """Settings for `url` ("postgresql://user:password@host:port/name?sslmode=require", "sqlite:///path"); an empty
@@ -26,7 +31,7 @@ def database_from_url(url: str, data_dir: Path) -> dict[str, Any]:
             "HOST": parts.hostname or "",
             "PORT": str(parts.port or ""),
             "CONN_HEALTH_CHECKS": True,
-            "OPTIONS": {"connect_timeout": 5, **dict(parse_qsl(parts.query))},
+            "OPTIONS": {"connect_timeout": 5, "pool": dict(_POOL), **dict(parse_qsl(parts.query))},
         }
     raise ImproperlyConfigured(f"DATABASE_URL has the scheme {parts.scheme!r}; use postgresql:// or sqlite:///")
 

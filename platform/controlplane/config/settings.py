@@ -38,6 +38,8 @@ MEASURES_INTERVAL_S = env.number("TANDEM_MEASURES_INTERVAL_S", 5.0)
 LINKS_AT_ONCE = int(env.number("TANDEM_LINKS_AT_ONCE", 4))
 LINK_DEADLINE_S = env.number("TANDEM_LINK_DEADLINE_S", 30.0)
 SWEEP_INTERVAL_S = env.number("TANDEM_SWEEP_INTERVAL_S", 5.0)
+# A sweep that was not begun in time is worth nothing: the next one looks at everything again.
+SWEEP_VALID_S = 2 * SWEEP_INTERVAL_S
 DRAIN_DEADLINE_S = env.number("TANDEM_DRAIN_DEADLINE_S", 300.0)
 OPERATION_DEADLINE_S = env.number("TANDEM_OPERATION_DEADLINE_S", 1800.0)
 # A roll-out that others wait for may take a day.

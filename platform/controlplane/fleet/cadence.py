@@ -14,8 +14,9 @@ from controlplane.fleet.hooks import specs_renew
 from controlplane.fleet.models import Node
 from inference.contracts.states import NodeDesired, NodePhase
 
-#: Reports in which nothing changed that all nodes together send in one second, at most: 1,000 nodes report every 5 s.
-REPORTS_PER_S = 200
+#: Reports in which nothing changed that all nodes together send in one second, at most: 1,000 nodes report every 10 s
+#: and are lost after 40, as in Kubernetes (node leases, node-monitor-grace-period). A worker's news are sent at once.
+REPORTS_PER_S = 100
 
 #: A node is lost when it was silent for as long as this many reports take (or NODE_LOST_AFTER_S, if that is longer).
 MISSED_REPORTS = 4

@@ -22,13 +22,18 @@ log = structlog.get_logger()
 
 
 @transaction.atomic
-def nodes_mark_lost() -> list[Node]:
+def nodes_mark_lost(*, read_to: datetime | None = None) -> list[Node]:
     """The sweep's look at silence: READY nodes that were silent for too long (`cadence`) become LOST; which ones.
 
     Nobody is marked before this has been watching for that long without a pause (`silence.watching_since`).
+
+    read_to: all that nodes had sent by then has been written, and what they sent later may still wait in the queue: it
+    is the present that silence is measured to. So a control plane that has more to read than it can takes no node for
+    lost whose reports it has not read. None: now.
     """
     limit = timedelta(seconds=lost_after_s())
     since, now = _keep_watch(limit)
+    now = now if read_to is None else min(now, read_to)
     # Only those that seem to be silent are locked, and then looked at again: reports go on meanwhile.
     seem = [pk for pk, heard in _heard() if silence.is_silent(last_heard=heard, since=since, now=now, limit=limit)]
     lost = []

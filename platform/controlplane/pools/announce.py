@@ -19,10 +19,11 @@ def deployments_announce(deployment_ids: Iterable[int]) -> None:
         broadcast(DeploymentChanged(deployment=deployment_view(deployment)))
 
 
-def reconcile_request(deployment_ids: Iterable[int]) -> None:
-    """Have each deployment looked at again. A task names one pool of it; the plan is for the whole deployment."""
+def reconcile_request(deployment_ids: Iterable[int], *, news: bool = False) -> None:
+    """Have each deployment looked at again. A task names one pool of it; the plan is for the whole deployment. news:
+    because of what was seen, not of what somebody wants (see `Rounds`)."""
     wanted = set(deployment_ids)
     for pool in Pool.objects.filter(deployment__in=wanted).order_by("deployment_id", "pk"):
         if pool.deployment_id in wanted:
             wanted.remove(pool.deployment_id)
-            enqueue(names.TASK_RECONCILE_POOL, str(pool.pk))
+            enqueue(names.TASK_RECONCILE_POOL, str(pool.pk), news)

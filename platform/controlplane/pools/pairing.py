@@ -6,6 +6,7 @@ and block size. A worker that matches nobody looks healthy and serves nothing, s
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -40,10 +41,13 @@ def conflicts(peers: Iterable[Peer]) -> dict[str, str]:
     Workers of unlike revisions are not meant to pair: while one is rolled out, each looks for its own kind.
     """
     known = [peer for peer in peers if peer.fingerprint]
+    shown: dict[tuple[Role | None, int], set[str]] = defaultdict(set)
+    for peer in known:
+        shown[peer.role, peer.revision].add(peer.fingerprint)
     found = {}
     for peer in known:
         partner = _PARTNER.get(peer.role)
-        others = {other.fingerprint for other in known if (other.role, other.revision) == (partner, peer.revision)}
+        others = shown.get((partner, peer.revision))
         if others and peer.fingerprint not in others:
             theirs = ", ".join(sorted(_short(fingerprint) for fingerprint in others))
             found[peer.worker_id] = (

@@ -105,4 +105,4 @@ def _refusals_record(made: Plan, deployment: Deployment) -> bool:
 def _offer_freed_devices(deployment_id: int) -> None:
     """Deployments that were refused a device look again."""
     short = selectors.pools_short_of_workers().exclude(deployment_id=deployment_id)
-    reconcile_request(short.values_list("deployment_id", flat=True))
+    reconcile_request(short.values_list("deployment_id", flat=True), news=True)

@@ -87,9 +87,9 @@ def reports_record(received: Sequence[Received]) -> None:
         node_specs_renew(ahead)
     deployments_announce(_turns.due(news.shown, _sizes(), clock.now(), decisive=news.decisive))
     if any(each.devices_changed for each in recorded):
-        reconcile_request(Deployment.objects.values_list("pk", flat=True))
+        reconcile_request(Deployment.objects.values_list("pk", flat=True), news=True)
     else:
-        reconcile_request(news.decisive)
+        reconcile_request(news.decisive, news=True)
 
 
 def _sizes() -> dict[int, int]:
@@ -167,6 +167,12 @@ NOT_SEEN: dict[str, Any] = {
     "transfer_host": "",
     "transfer_port": None,
     "load": None,
+}
+
+#: A worker that took requests when its node fell silent may take them still (see `selectors.workers_routable`): where
+#: it was stays known, and as what; not what it does.
+OUT_OF_SIGHT: dict[str, Any] = {
+    column: NOT_SEEN[column] for column in ("refused_role", "next_start_s", "drain_left_s", "load")
 }
 
 

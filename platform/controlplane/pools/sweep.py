@@ -24,17 +24,21 @@ from controlplane.pools.announce import deployments_announce
 from controlplane.pools.models import Deployment, Worker
 from controlplane.pools.node_spec import node_specs_resend
 from controlplane.pools.reconcile import deployment_reconcile
-from controlplane.pools.reports import NOT_SEEN
+from controlplane.pools.reports import NOT_SEEN, OUT_OF_SIGHT
 from controlplane.pools.routing import routing_table_refresh
 from inference.contracts.states import NodePhase, WorkerDesired, WorkerPhase
 
 log = structlog.get_logger()
 
 
-def sweep(*, now: datetime) -> None:
+def sweep(*, now: datetime, read_to: datetime | None) -> None:
+    """read_to: everything that nodes had sent by then is written; None is not known, and then no node is lost."""
     if not sweep_take_turn(now=now):
         return
-    nodes_mark_lost()
+    if read_to is None:
+        log.warning("reports wait to be written, so silence says nothing of any node")
+    else:
+        nodes_mark_lost(read_to=read_to)
     workers_lose_sight(now=now)
     for deployment_id in Deployment.objects.values_list("pk", flat=True):
         try:
@@ -55,7 +59,8 @@ def sweep(*, now: datetime) -> None:
 
 @transaction.atomic
 def workers_lose_sight(*, now: datetime) -> None:
-    """Nothing is known any more of workers on silent nodes, except of those that were seen to be gone."""
+    """Nothing is known any more of workers on silent nodes, except of those that were seen to be gone. Where those were
+    that took requests stays known, for routers that have nobody else."""
     # The nodes are locked first: one that is heard at this very moment keeps what it reports.
     silent = [node.pk for node in locked(Node.objects).filter(phase=NodePhase.LOST)]
     unseen = (
@@ -67,7 +72,8 @@ def workers_lose_sight(*, now: datetime) -> None:
     concerned = set()
     for worker in unseen:
         log.warning("worker out of sight", worker=worker.name, worker_id=str(worker.pk), node=worker.node.name)
-        columns = {**NOT_SEEN, "phase": WorkerPhase.UNKNOWN, "reason": f"{worker.node.name} is silent"}
+        left = OUT_OF_SIGHT if worker.phase == WorkerPhase.READY else NOT_SEEN
+        columns = {**left, "phase": WorkerPhase.UNKNOWN, "reason": f"{worker.node.name} is silent"}
         Worker.objects.filter(pk=worker.pk).update(**columns, phase_since=now)
         concerned.add(worker.pool.deployment_id)
     deployments_announce(concerned)

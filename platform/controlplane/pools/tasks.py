@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from uuid import UUID
 
-from celery import shared_task
+from celery import Task, shared_task
+from django.conf import settings
 
 from controlplane.core import clock
 from controlplane.fleet.services import Mailbox, report_read
@@ -29,13 +31,24 @@ def record_node_report(encoded: str, code: str = "") -> None:
 
 
 @shared_task(name=names.TASK_RECONCILE_POOL)
-def reconcile_pool(pool_id: str) -> None:
-    """Looks at the whole deployment of the pool: its pools share the fleet's devices."""
+def reconcile_pool(pool_id: str, news: bool = False) -> None:
+    """Looks at the whole deployment of the pool: its pools share the fleet's devices. news: see `Rounds`."""
     pool = Pool.objects.filter(pk=UUID(pool_id)).first()
     if pool is not None:
-        _rounds.ask(pool.deployment_id)
+        _rounds.ask(pool.deployment_id, news=news)
 
 
-@shared_task(name=names.TASK_SWEEP)
-def sweep() -> None:
-    look_at_everything(now=clock.now())
+@shared_task(name=names.TASK_SWEEP, bind=True)
+def sweep(self: Task) -> None:
+    """The queue hands out in order. So what was reported before this sweep was asked for has been taken from it; and
+    once the mailbox is empty, it has been written."""
+    settled = _mailbox.settled(settings.SWEEP_INTERVAL_S)
+    look_at_everything(now=clock.now(), read_to=_asked_at(self.request.expires) if settled else None)
+
+
+def _asked_at(expires: str | None) -> datetime:
+    """When beat asked for a sweep that is void from `expires` on (ISO 8601): the only time that a message carries."""
+    now = clock.now()
+    if expires is None:
+        return now
+    return min(now, datetime.fromisoformat(expires) - timedelta(seconds=settings.SWEEP_VALID_S))

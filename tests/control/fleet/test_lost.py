@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
@@ -99,6 +101,22 @@ def test_after_a_pause_of_the_control_plane_nobody_is_lost_who_comes_back(fleet:
     assert fleet.pass_time(away_s, swept=False) == []
     assert fleet.pass_time(10) == [], "nodes need a moment to reconnect"
     assert fleet.pass_time(60, heard=("alpha", "beta")) == []
+
+
+def test_nobody_is_lost_whose_reports_wait_to_be_read(fleet: Fleet, now: Clock) -> None:
+    """The control plane has more to do than it can: what it reads is ever older. Silence counts up to what it has
+    read."""
+    for late in range(0, 120, 5):
+        now.advance(5)
+        assert nodes_mark_lost(read_to=now() - timedelta(seconds=late)) == []
+
+
+def test_a_silent_node_is_lost_by_a_late_sweep_too(fleet: Fleet, now: Clock) -> None:
+    lost = []
+    for _ in range(0, int(LIMIT_S) + 20, 5):
+        now.advance(5)
+        lost += [node.name for node in nodes_mark_lost(read_to=now() - timedelta(seconds=10))]
+    assert lost == ["alpha", "beta"]
 
 
 def test_after_a_pause_a_node_that_does_not_come_back_is_lost_a_limit_later(fleet: Fleet) -> None:

@@ -124,3 +124,44 @@ def test_from_many_threads_every_agent_s_newest_report_is_written() -> None:
     assert {node: max(sequence for of, sequence in written if of == node) for node, _ in written} == dict(
         ids(*((own, 49) for own in range(8)))
     )
+
+
+def test_it_is_settled_when_all_that_was_delivered_before_is_written() -> None:
+    desk = Desk()
+    mailbox = Mailbox(desk.record)
+    assert mailbox.settled(0)
+    desk.hold()
+    writer = threading.Thread(target=mailbox.deliver, args=(received(0),))
+    writer.start()
+    assert desk.entered.wait(10)
+    mailbox.deliver(received(1))
+    assert not mailbox.settled(0), "one is being written, one waits"
+    desk.free.set()
+    assert mailbox.settled(10)
+    assert desk.batches == [ids((0, 1)), ids((1, 1))]
+    writer.join(10)
+
+
+def test_a_newer_report_has_the_place_of_the_one_that_it_replaces() -> None:
+    """Or reports that keep coming would make a node look silent for ever, or never."""
+    desk = Desk()
+    mailbox = Mailbox(desk.record)
+    desk.hold()
+    writer = threading.Thread(target=mailbox.deliver, args=(received(0),))
+    writer.start()
+    assert desk.entered.wait(10)
+    mailbox.deliver(received(1, 5))
+    mailbox.deliver(received(2, 1))
+    mailbox.deliver(received(1, 6))
+    desk.free.set()
+    writer.join(10)
+    assert desk.batches[1] == ids((1, 6), (2, 1))
+
+
+def test_after_a_failure_it_is_settled() -> None:
+    desk = Desk()
+    mailbox = Mailbox(desk.record)
+    desk.broken = {str(NODES[0].pk)}
+    with pytest.raises(ValueError, match="written"):
+        mailbox.deliver(received(0))
+    assert mailbox.settled(0)

@@ -67,14 +67,14 @@ def test_workers_go_on_as_what_they_are(previous_release: None, now: Clock, outb
 def test_running_operations_go_on_and_end(previous_release: None, now: Clock, outbox: Outbox) -> None:
     migrate()
     now.time = NOON
-    sweep(now=clock.now())
+    sweep(now=clock.now(), read_to=clock.now())
     resize, delete = Operation.objects.filter(state=OperationState.RUNNING).order_by("-kind")
     assert (resize.request["replicas"], resize.request["was"]) == (2, 1)
 
     Worker.objects.filter(pool=PREFILL).update(phase=WorkerPhase.READY, observed_role=Role.PREFILL)
     Worker.objects.filter(pool=GOING).delete()
     now.advance(5)
-    sweep(now=clock.now())
+    sweep(now=clock.now(), read_to=clock.now())
 
     for operation in (resize, delete):
         operation.refresh_from_db()
