@@ -9,7 +9,11 @@ from inference.contracts.states import Role
 
 
 class WorkerRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """One ready worker. Two workers may hand KV over only when their fingerprints are equal."""
+    """One worker that takes requests. Two workers may hand KV over only when their fingerprints are equal.
+
+    in_sight: its node reports that it is ready. False: its node is silent, and this is how the worker was last seen. It
+    may serve still, since the control plane need not reach what the router reaches: a last resort.
+    """
 
     worker_id: str
     incarnation: str
@@ -21,6 +25,7 @@ class WorkerRoute(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str
     kv_blocks_total: int | None = None
     revision: int = 1
+    in_sight: bool = True
 
 
 class DeploymentRoute(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,9 @@
 The answering worker is chosen first, by KV room; then, knowing how much of the prompt it lacks, whether it reads the
 prompt itself; only then a prefill worker, by the prompt tokens it has waiting (requests differ in size by a factor of a
 hundred, so counting requests misleads).
+
+A worker whose node is silent is a last resort, role by role: the control plane lost sight of it, which is no reason to
+refuse a request that it may well serve.
 """
 
 from __future__ import annotations
@@ -67,17 +70,20 @@ def choose_answering(
 ) -> WorkerRoute | None:
     """The decode or unified worker with the most KV room in relation to its size; None when there is none.
 
-    Workers that lately failed come last, and before them those without a partner. When the size of one is not known,
-    all are compared by the tokens they hold.
+    Workers out of sight come last, before them those that lately failed, and before these those without a partner. When
+    the size of one in sight is not known, all are compared by the tokens they hold.
     """
     candidates = [worker for worker in workers if worker.role in ANSWERING_ROLES and key_of(worker) not in excluded]
-    sizes_known = all(worker.kv_blocks_total for worker in candidates)
+    sizes_known = all(worker.kv_blocks_total for worker in candidates if worker.in_sight)
+    seen = [worker for worker in workers if worker.in_sight]
 
-    def order(worker: WorkerRoute) -> tuple[bool, bool, float, int, float]:
+    def order(worker: WorkerRoute) -> tuple[bool, bool, bool, bool, float, int, float]:
         load = loads.get(key_of(worker), _NO_LOAD)
         size = worker.kv_blocks_total if sizes_known and worker.kv_blocks_total else 1
-        unpaired = not can_serve(worker, workers)
-        return key_of(worker) in suspects, unpaired, load.kv_tokens / size, load.answers, rng.random()
+        paired = can_serve(worker, seen)
+        pairable = paired or can_serve(worker, workers)
+        suspect = key_of(worker) in suspects
+        return not worker.in_sight, suspect, not pairable, not paired, load.kv_tokens / size, load.answers, rng.random()
 
     return min(candidates, key=order, default=None)
 
@@ -98,11 +104,12 @@ def choose_prefill(
     excluded: Collection[WorkerKey],
     rng: random.Random,
 ) -> WorkerRoute | None:
-    """The partner of `answering` with the fewest prompt tokens waiting; None when there is none."""
+    """The partner of `answering` with the fewest prompt tokens waiting; None when there is none. Workers out of sight
+    come last, and before them those that lately failed."""
 
-    def order(worker: WorkerRoute) -> tuple[bool, int, float]:
+    def order(worker: WorkerRoute) -> tuple[bool, bool, int, float]:
         load = loads.get(key_of(worker), _NO_LOAD)
-        return key_of(worker) in suspects, load.backlog_tokens, rng.random()
+        return not worker.in_sight, key_of(worker) in suspects, load.backlog_tokens, rng.random()
 
     candidates = [worker for worker in partners(answering, workers) if key_of(worker) not in excluded]
     return min(candidates, key=order, default=None)

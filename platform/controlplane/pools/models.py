@@ -159,7 +159,7 @@ class Worker(models.Model):
     name: short, for people ("decode-3"); changes with the role. renewing: it is drained (desired says so) only to be
     started again on the same devices; it keeps its place in its pool. observed_role: what
     its process is now, which during a flip is not yet the role of its pool; empty: not known. refused_role: the role
-    that its process could not be switched to. Rows of stopped workers are removed once their node confirms it.
+    that its process could not be switched to. Out of sight, what it was and where stays; what it did does not. Rows of stopped workers are removed once their node confirms it.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -201,6 +201,12 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def known_role(self) -> Role | None:
+        """What its process is now; None when that is not known. Out of sight, it is what it was."""
+        seen = self.observed_role and self.phase != WorkerPhase.UNKNOWN
+        return Role(self.observed_role) if seen else None
 
     @property
     def known_load(self) -> WorkerLoad | None:

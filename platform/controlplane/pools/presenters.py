@@ -125,7 +125,7 @@ def worker_view(worker: Worker, conflict: str) -> WorkerView:
         created_at=iso(worker.created_at),
         phase_since=iso(worker.phase_since),
         revision=worker.revision.number,
-        observed_role=Role(worker.observed_role) if worker.observed_role else None,
+        observed_role=worker.known_role,
     )
 
 
@@ -151,6 +151,7 @@ def _status(
     wanted = sum(pool.replicas for pool in pools)
     ready = sum(takes_requests(worker) for worker in workers)
     empty = [pool.role for pool in pools if pool.replicas == 0]
+    last_resort = sum(worker.phase == WorkerPhase.UNKNOWN and worker.http_port is not None for worker in workers)
     failed = [worker.name for worker in workers if worker.phase == WorkerPhase.FAILED]
     died = [
         worker.name
@@ -165,6 +166,8 @@ def _status(
         return f"Serving with {ready} of {wanted} workers."
     if empty:
         return f"Not serving: the {empty[0]} pool has no workers."
+    if last_resort:
+        return f"Perhaps serving: {ready} of {wanted} workers ready, and routers still try {last_resort} out of sight."
     if failed:
         return f"Not serving: {failed[0]} failed."
     if died:

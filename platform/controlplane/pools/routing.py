@@ -18,14 +18,15 @@ from controlplane.pools.models import Deployment, RoutingTableVersion
 from inference.contracts import codec, names
 from inference.contracts.reports import Address
 from inference.contracts.routing import DeploymentRoute, RoutingTable, WorkerRoute
-from inference.contracts.states import Role
+from inference.contracts.states import NodePhase, Role
 
 log = structlog.get_logger()
 
 #: What a route is made from. The table of a large fleet is built often, and rows as objects would be most of its cost.
 _COLUMNS = (
-    *("pk", "incarnation", "pool_id", "pool__role", "pool__deployment_id", "node_id", "revision__number"),
-    *("http_host", "http_port", "transfer_host", "transfer_port", "fingerprint", "context_length", "load"),
+    *("pk", "incarnation", "pool_id", "pool__role", "pool__deployment_id", "revision__number"),
+    *("node_id", "node__phase", "http_host", "http_port", "transfer_host", "transfer_port"),
+    *("fingerprint", "context_length", "load"),
 )
 
 _Row = Mapping[str, Any]
@@ -33,6 +34,7 @@ _Row = Mapping[str, Any]
 
 def deployment_routes() -> tuple[DeploymentRoute, ...]:
     """Every deployment that is not being deleted, with the workers that take requests: none, while none is ready.
+    Those on a silent node stay listed, as out of sight.
 
     Prefill and decode workers of unlike fingerprints are all listed; a router pairs equal ones only.
     """
@@ -69,6 +71,7 @@ def _worker_route(row: _Row) -> WorkerRoute:
         fingerprint=row["fingerprint"],
         kv_blocks_total=None if row["load"] is None else row["load"]["kv_blocks_total"],
         revision=row["revision__number"],
+        in_sight=row["node__phase"] == NodePhase.READY,
     )
 
 

@@ -112,7 +112,7 @@ def worker_seen(worker: Worker) -> WorkerSeen:
         attempts=worker.attempts,
         reason=worker.reason,
         handoffs=None if load is None else load.handoffs,
-        role=Role(worker.observed_role) if worker.observed_role else None,
+        role=worker.known_role,
         refused_role=Role(worker.refused_role) if worker.refused_role else None,
         revision=worker.revision.number,
     )

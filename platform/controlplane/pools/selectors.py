@@ -67,14 +67,15 @@ def newest_revision(deployment: Deployment) -> int:
 
 
 def workers_routable() -> QuerySet[Worker]:
-    """Workers that may be sent requests: wanted, ready in the role of their pool, on a node that reports and is ours,
-    with address and fingerprint known."""
+    """Workers that may be sent requests: wanted, ready in the role of their pool, on a node that is ours, with address
+    and fingerprint known. Those on a node that is silent were all that when it was last heard."""
+    in_sight = Q(phase=WorkerPhase.READY, node__phase=NodePhase.READY)
+    out_of_sight = Q(phase__in=[WorkerPhase.READY, WorkerPhase.UNKNOWN], node__phase=NodePhase.LOST)
     return (
         Worker.objects.filter(
+            in_sight | out_of_sight,
             desired=WorkerDesired.RUN,
-            phase=WorkerPhase.READY,
             observed_role=F("pool__role"),
-            node__phase=NodePhase.READY,
             http_port__isnull=False,
             pool__deployment__deleting=False,
         )

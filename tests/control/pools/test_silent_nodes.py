@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import pytest
 
 from controlplane.fleet.models import Node
 from controlplane.pools.models import Allocation, Deployment, Worker
+from controlplane.pools.presenters import deployment_view
 from controlplane.pools.routing import deployment_routes
-from inference.contracts.states import OperationState, WorkerPhase
+from controlplane.pools.selectors import deployment_list
+from controlplane.pools.sweep import workers_lose_sight
+from inference.contracts.states import NodeDesired, OperationState, WorkerDesired, WorkerPhase
 from tests.control.pools.world import World
 
 pytestmark = pytest.mark.postgres
@@ -29,22 +34,88 @@ def node_of(world: World, worker: str) -> str:
     return world.worker(worker).node.name
 
 
-def routed(world: World) -> set[str]:
-    ids = {each.worker_id for route in deployment_routes() for each in route.workers}
+def routed(world: World, *, in_sight: bool = True) -> set[str]:
+    """Those in sight, or those that are the last resort."""
+    listed = (each for route in deployment_routes() for each in route.workers)
+    ids = {each.worker_id for each in listed if each.in_sight == in_sight}
     return {worker.name for worker in Worker.objects.all() if str(worker.pk) in ids}
 
 
-def test_workers_of_a_silent_node_are_unknown_out_of_the_table_and_replaced_elsewhere(pair_on_two_nodes: World) -> None:
+def test_workers_of_a_silent_node_are_unknown_a_last_resort_and_replaced_elsewhere(pair_on_two_nodes: World) -> None:
     world = pair_on_two_nodes
     lost = node_of(world, "decode-1")
     world.lose(lost)
 
     worker = world.worker("decode-1")
     assert (worker.phase, worker.load, worker.reason) == (WorkerPhase.UNKNOWN, None, f"{lost} is silent")
+    assert (worker.known_role, worker.http_port) == (None, 9000)
     assert routed(world) == {"prefill-1"}
+    assert routed(world, in_sight=False) == {"decode-1"}
     assert world.phases()["decode-2"] == "assigned"
     assert node_of(world, "decode-2") != lost
     assert worker.allocations.count() == 1, "nobody knows what runs on that device"
+
+
+def test_a_last_resort_stays_one_while_its_replacement_serves(pair_on_two_nodes: World) -> None:
+    world = pair_on_two_nodes
+    world.lose(node_of(world, "decode-1"))
+    for name in world.agents.keys() - world.unreachable.keys():
+        world.agents[name].come_up()
+        world.report(name)
+    world.sweep()
+
+    assert routed(world) == {"prefill-1", "decode-2"}
+    assert routed(world, in_sight=False) == {"decode-1"}
+
+
+def test_a_worker_that_was_not_ready_when_its_node_fell_silent_is_no_last_resort(pair_on_two_nodes: World) -> None:
+    world = pair_on_two_nodes
+    lost = node_of(world, "decode-1")
+    world.process("decode-1").phase = WorkerPhase.LOADING
+    world.report(lost)
+    world.lose(lost)
+
+    assert world.worker("decode-1").phase == WorkerPhase.UNKNOWN
+    assert routed(world, in_sight=False) == set()
+
+
+def test_the_address_of_a_replaced_incarnation_is_never_listed(pair_on_two_nodes: World) -> None:
+    world = pair_on_two_nodes
+    world.lose(node_of(world, "decode-1"))
+    row = Worker.objects.filter(name="decode-1")
+
+    row.update(incarnation=uuid4(), phase=WorkerPhase.ASSIGNED)
+    assert routed(world, in_sight=False) == set()
+    workers_lose_sight(now=world.now())
+    assert row.get().phase == WorkerPhase.UNKNOWN
+    assert routed(world, in_sight=False) == set()
+
+
+def test_what_is_unwanted_or_on_a_retired_node_is_no_last_resort(pair_on_two_nodes: World) -> None:
+    world = pair_on_two_nodes
+    lost = node_of(world, "decode-1")
+    world.lose(lost)
+    assert routed(world, in_sight=False) == {"decode-1"}
+    Node.objects.filter(name=lost).update(desired=NodeDesired.RETIRED)
+    assert routed(world, in_sight=False) == set()
+    Node.objects.filter(name=lost).update(desired=NodeDesired.ACTIVE)
+    assert routed(world, in_sight=False)
+    Worker.objects.update(desired=WorkerDesired.DRAIN)
+    assert routed(world, in_sight=False) == set()
+
+
+def test_consoles_are_told_that_a_deployment_out_of_sight_may_serve(world: World) -> None:
+    world.node("a")
+    world.deploy(prefill=1, decode=1)
+    world.come_up()
+    world.lose("a")
+
+    (shown,) = [deployment_view(each) for each in deployment_list()]
+    assert (shown.serving, shown.status) == (
+        False,
+        "Perhaps serving: 0 of 2 workers ready, and routers still try 2 out of sight.",
+    )
+    assert {(each.phase, each.observed_role) for pool in shown.pools for each in pool.workers} == {("unknown", None)}
 
 
 def test_a_returning_worker_is_adopted_and_its_replacement_that_is_not_up_goes(pair_on_two_nodes: World) -> None:

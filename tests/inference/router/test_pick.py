@@ -2,19 +2,26 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Collection
 
 from inference.contracts.generation import ChatMessage, ChatPrompt, TextPrompt, TokenPrompt
 from inference.contracts.reports import Address
 from inference.contracts.routing import DeploymentRoute, WorkerRoute
 from inference.contracts.states import PrefillPath, Role
 from inference.router import pick
-from inference.router.load import Load, key_of
+from inference.router.load import Load, WorkerKey, key_of
 
 HERE = Address(host="127.0.0.1", port=1)
 
 
 def worker(
-    name: str, role: Role, *, fingerprint: str = "fp", blocks: int | None = 100, transfer: bool = True
+    name: str,
+    role: Role,
+    *,
+    fingerprint: str = "fp",
+    blocks: int | None = 100,
+    transfer: bool = True,
+    in_sight: bool = True,
 ) -> WorkerRoute:
     return WorkerRoute(
         worker_id=name,
@@ -26,6 +33,7 @@ def worker(
         transfer=HERE if transfer and role is Role.DECODE else None,
         fingerprint=fingerprint,
         kv_blocks_total=blocks,
+        in_sight=in_sight,
     )
 
 
@@ -71,6 +79,29 @@ def test_a_suspect_answers_only_when_there_is_no_other() -> None:
     assert answering([P, D1], suspects={"d1"}) == "d1"
 
 
+def test_a_worker_out_of_sight_answers_only_when_none_in_sight_does() -> None:
+    unseen = worker("unseen", Role.DECODE, blocks=None, in_sight=False)
+    assert answering([P, D1, unseen], {"d1": Load(kv_tokens=99)}) == "d1"
+    assert answering([P, D1, unseen], suspects={"d1"}) == "d1"
+    assert answering([P, D1, unseen], excluded={"d1"}) == "unseen"
+    assert answering([P, unseen], suspects={"unseen"}) == "unseen"
+    other = worker("other", Role.DECODE, blocks=None, in_sight=False)
+    assert answering([P, unseen, other], suspects={"unseen"}) == "other"
+
+
+def test_a_size_that_is_not_known_out_of_sight_does_not_matter_in_sight() -> None:
+    big, unseen = worker("big", Role.DECODE, blocks=1000), worker("unseen", Role.DECODE, blocks=None, in_sight=False)
+    assert answering([P, D1, big, unseen], {"d1": Load(kv_tokens=50), "big": Load(kv_tokens=100)}) == "big"
+
+
+def test_a_partner_in_sight_goes_before_one_out_of_sight_and_that_before_none() -> None:
+    q, far = worker("q", Role.PREFILL, in_sight=False), worker("far", Role.DECODE, fingerprint="other")
+    far_q = worker("far-q", Role.PREFILL, fingerprint="other", in_sight=False)
+    lonely = worker("lonely", Role.DECODE, fingerprint="third")
+    assert answering([P, D1, far, far_q], {"d1": Load(kv_tokens=99)}) == "d1"
+    assert answering([q, D1, lonely], {"d1": Load(kv_tokens=99)}) == "d1"
+
+
 def test_an_excluded_worker_never_answers() -> None:
     assert answering([P, D1], excluded={"d1"}) is None
 
@@ -108,6 +139,18 @@ def test_the_prefill_worker_with_the_fewest_waiting_tokens_reads_the_prompt() ->
     assert chosen is P
     chosen = pick.choose_prefill(D1, [P, q, D1], loads, suspects={key_of(q)}, excluded=(), rng=random.Random(1))
     assert chosen is P
+
+
+def test_a_prefill_worker_out_of_sight_is_the_last_resort() -> None:
+    unseen = worker("unseen", Role.PREFILL, in_sight=False)
+
+    def chosen(*workers: WorkerRoute, excluded: Collection[WorkerKey] = ()) -> WorkerRoute | None:
+        busy = {key_of(P): Load(backlog_tokens=100)}
+        return pick.choose_prefill(D1, workers, busy, suspects={key_of(P)}, excluded=excluded, rng=random.Random(1))
+
+    assert chosen(P, unseen) is P
+    assert chosen(P, unseen, excluded={key_of(P)}) is unseen
+    assert chosen(unseen) is unseen
 
 
 def test_few_uncached_tokens_are_read_by_the_decode_worker_itself() -> None:
