@@ -13,15 +13,14 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from tests.chaos.world import LOST_AFTER_S, NODES, World
+from tests.chaos.world import NODES, World
 
 _CONTROL = ("console", "control-worker", "beat", "telemetry")
 
 
 @dataclass(frozen=True)
 class Incident:
-    """Something that clients may notice. kind: "router", "worker", or "node" where one is silent for so long that it
-    counts as lost; who: a worker's id. at: monotonic, when it ends."""
+    """Something that clients may notice. kind: "router" or "worker"; who: a worker's id. at: monotonic."""
 
     at: float
     kind: str
@@ -217,7 +216,6 @@ class Faults:
                 process.send_signal(signal.SIGSTOP)
                 time.sleep(seconds)
                 process.send_signal(signal.SIGCONT)
-            self._was_silent(seconds)
 
         return Fault(f"the agent of {node} stands still for {seconds:.0f} s", node, strike)
 
@@ -237,13 +235,8 @@ class Faults:
             time.sleep(seconds)
             self.world.control_gates[node].open("")
             self.world.redis_gate.open(node_id)
-            self._was_silent(seconds)
 
         return Fault(f"{node} is cut off for {seconds:.0f} s", node, strike)
-
-    def _was_silent(self, seconds: float) -> None:
-        if seconds > LOST_AFTER_S:
-            self.incidents.append(Incident(time.monotonic(), "node"))
 
     def _full_disk(self) -> Fault:
         """Files of the agent, and of what it starts meanwhile, can't grow; no disk of this machine is filled."""

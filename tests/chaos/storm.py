@@ -28,8 +28,6 @@ OPERATIONS_END_S = 200.0
 CONVERGE_S = 60.0
 #: A request may meet a worker that is dead for so long before everybody knows.
 _KNOWN_AFTER_S = 15.0
-#: Of a node, by `faults`.
-_LONGEST_SILENCE_S = 20.0
 _SHOWN = 12
 _ENDED = ("succeeded", "failed", "superseded", "cancelled")
 
@@ -158,16 +156,10 @@ class Storm:
             case Ending.TOLD:
                 return bool(blamed) and all(each & struck("worker") for each in blamed)
             case Ending.REFUSED:
-                # Nobody is sent to workers of a lost node: when those were the last of their pool, nobody is served.
-                return bool(struck("worker") or struck("router") or self._silent_node(stream, faults))
+                # No excuse is a silent node: routers go on with its workers when they have no others.
+                return bool(struck("worker") or struck("router"))
             case _:
                 return False
-
-    def _silent_node(self, stream: Stream, faults: Faults) -> bool:
-        return any(
-            each.kind == "node" and each.at - _LONGEST_SILENCE_S <= stream.ended <= each.at + _KNOWN_AFTER_S
-            for each in faults.incidents
-        )
 
     def _judge_operations(self, intents: Intents) -> None:
         """All have ended, say how, and are what was asked for: once, however often it was sent."""
