@@ -18,7 +18,7 @@ from controlplane.fleet.models import Device
 from controlplane.pools.models import Allocation, Deployment, Pool, Worker
 from controlplane.pools.naming import free_names
 from controlplane.pools.node_spec import node_specs_renew, nodes_lock
-from controlplane.pools.plan_types import Flip, Move, Plan, Start
+from controlplane.pools.planning.changes import Flip, Move, Plan, Start
 from controlplane.pools.routing import routing_table_publish
 from inference.contracts.states import NodeDesired, WorkerDesired, WorkerPhase
 

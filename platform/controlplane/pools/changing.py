@@ -12,11 +12,11 @@ from django.db import transaction
 from controlplane.audit.services import record
 from controlplane.pools import selectors
 from controlplane.pools.announce import deployments_announce, reconcile_request
+from controlplane.pools.checks.deployment import local_prefill_check, slo_check
+from controlplane.pools.checks.pool import labels_check, limits_of_a_pool_check, strategy_check
 from controlplane.pools.counts import generation_check
-from controlplane.pools.deployment_check import local_prefill_check, slo_check
 from controlplane.pools.models import Deployment, Pool
-from controlplane.pools.pool_check import labels_check, limits_of_a_pool_check, strategy_check
-from controlplane.pools.rollout_policy import RolloutPolicy, policy_check
+from controlplane.pools.rollout.policy import RolloutPolicy, policy_check
 from controlplane.pools.routing import routing_table_publish
 from controlplane.pools.workflows.targets import deployment_locked
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from controlplane.pools.models import Deployment, Revision
-from controlplane.pools.plan_types import DeviceSeen, PoolSeen, WorkerSeen
+from controlplane.pools.planning.snapshot import DeviceSeen, PoolSeen, WorkerSeen
 from inference.contracts.states import DeviceKind
 from inference.planning.model.fit import Load, Need, need
 

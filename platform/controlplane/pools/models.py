@@ -9,7 +9,7 @@ from django.db import models
 
 from controlplane.catalog.models import Model
 from controlplane.fleet.models import Device, Node
-from controlplane.pools.rollout_policy import RolloutPolicy
+from controlplane.pools.rollout.policy import RolloutPolicy
 from inference.contracts.engines import NATIVE
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.specs import EngineSettings

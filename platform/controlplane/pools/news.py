@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from controlplane.operations.standing import Standing
-from controlplane.pools.plan_types import WorkerSeen
+from controlplane.pools.planning.snapshot import WorkerSeen
 from inference.contracts.states import Role, StepState, WorkerDesired, WorkerPhase
 
 #: With more workers under way than this, only failures are told one by one.

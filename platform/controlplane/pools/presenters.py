@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controlplane.core.clock import iso
-from controlplane.pools.engines import capabilities
+from controlplane.pools.checks.engine import capabilities
 from controlplane.pools.models import Deployment, Pool, Revision, Worker
 from controlplane.pools.pairing import Peer, conflicts, serves
-from controlplane.pools.plan_revisions import candidate_workers
-from controlplane.pools.plan_types import PoolSeen
+from controlplane.pools.planning.revisions import candidate_workers
+from controlplane.pools.planning.snapshot import PoolSeen
 from inference.contracts.console import DeploymentView, PoolView, RevisionView, RolloutView, WorkerView
 from inference.contracts.states import STARTING_UP, NodePhase, Role, WorkerDesired, WorkerPhase
 

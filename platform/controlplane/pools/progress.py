@@ -12,7 +12,7 @@ from datetime import datetime
 
 from controlplane.operations.standing import Standing
 from controlplane.pools.news import worker_news, workers_standing
-from controlplane.pools.plan_types import PoolSeen, WorkerSeen
+from controlplane.pools.planning.snapshot import PoolSeen, WorkerSeen
 from inference.contracts.states import OperationState, Role, WorkerDesired, WorkerPhase
 
 #: How much of the way to READY each phase is; phases that are not named here are none of it.

@@ -16,9 +16,10 @@ from controlplane.pools.apply import apply
 from controlplane.pools.flipping import workers_put_right
 from controlplane.pools.intents import intents_advance
 from controlplane.pools.models import Deployment, PlanningTurn, Pool
-from controlplane.pools.plan import plan
-from controlplane.pools.plan_types import Plan, PoolSeen, Snapshot
-from controlplane.pools.rollout import rollout_advance
+from controlplane.pools.planning.changes import Plan
+from controlplane.pools.planning.plan import plan
+from controlplane.pools.planning.snapshot import PoolSeen, Snapshot
+from controlplane.pools.rollout.advance import rollout_advance
 from controlplane.pools.seeing import own_snapshot, snapshot, workers_seen
 from controlplane.pools.workflows.look import Look
 from controlplane.pools.workflows.rebalance import budget_now

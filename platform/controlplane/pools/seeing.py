@@ -11,10 +11,10 @@ from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
 from controlplane.fleet.models import Device, Link, Node
-from controlplane.pools.engines import capabilities
+from controlplane.pools.checks.engine import capabilities
 from controlplane.pools.memory import with_memory
 from controlplane.pools.models import Deployment, Pool, Rollout, Worker
-from controlplane.pools.plan_types import DeviceSeen, NodeSeen, PoolSeen, Snapshot, WorkerSeen
+from controlplane.pools.planning.snapshot import DeviceSeen, NodeSeen, PoolSeen, Snapshot, WorkerSeen
 from inference.contracts.states import (
     DeviceKind,
     NodeDesired,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from controlplane.pools import apis, node_apis, pool_apis
+from controlplane.pools.apis import deployments, nodes, pools
 
 
 class NameConverter(StringConverter):
@@ -15,18 +15,18 @@ class NameConverter(StringConverter):
 register_converter(NameConverter, "name")
 
 urlpatterns = [
-    path("nodes/<uuid:node_id>/drain", node_apis.NodeDrainApi.as_view()),
-    path("nodes/<uuid:node_id>/retire", node_apis.NodeRetireApi.as_view()),
-    path("workers/<uuid:worker_id>/logs", node_apis.WorkerLogApi.as_view()),
-    path("deployments", apis.DeploymentListApi.as_view()),
-    path("deployments/<name:name>", apis.DeploymentApi.as_view()),
-    path("deployments/<name:name>/rebalance", apis.RebalanceApi.as_view()),
-    path("deployments/<name:name>/revisions", apis.RevisionListApi.as_view()),
-    path("deployments/<name:name>/rollout", apis.RolloutApi.as_view()),
-    path("deployments/<name:name>/rollout/pause", apis.RolloutPauseApi.as_view()),
-    path("deployments/<name:name>/rollout/resume", apis.RolloutResumeApi.as_view()),
-    path("deployments/<name:name>/rollback", apis.RollBackApi.as_view()),
-    path("pools/<uuid:pool_id>", pool_apis.PoolApi.as_view()),
-    path("workers/<uuid:worker_id>/flip", pool_apis.WorkerFlipApi.as_view()),
-    path("workers/<uuid:worker_id>/restart", pool_apis.WorkerRestartApi.as_view()),
+    path("nodes/<uuid:node_id>/drain", nodes.NodeDrainApi.as_view()),
+    path("nodes/<uuid:node_id>/retire", nodes.NodeRetireApi.as_view()),
+    path("workers/<uuid:worker_id>/logs", nodes.WorkerLogApi.as_view()),
+    path("deployments", deployments.DeploymentListApi.as_view()),
+    path("deployments/<name:name>", deployments.DeploymentApi.as_view()),
+    path("deployments/<name:name>/rebalance", deployments.RebalanceApi.as_view()),
+    path("deployments/<name:name>/revisions", deployments.RevisionListApi.as_view()),
+    path("deployments/<name:name>/rollout", deployments.RolloutApi.as_view()),
+    path("deployments/<name:name>/rollout/pause", deployments.RolloutPauseApi.as_view()),
+    path("deployments/<name:name>/rollout/resume", deployments.RolloutResumeApi.as_view()),
+    path("deployments/<name:name>/rollback", deployments.RollBackApi.as_view()),
+    path("pools/<uuid:pool_id>", pools.PoolApi.as_view()),
+    path("workers/<uuid:worker_id>/flip", pools.WorkerFlipApi.as_view()),
+    path("workers/<uuid:worker_id>/restart", pools.WorkerRestartApi.as_view()),
 ]

@@ -15,12 +15,13 @@ from controlplane.core import listing, problems
 from controlplane.fleet import apis as node_apis
 from controlplane.fleet import join_apis
 from controlplane.operations import apis as operation_apis
-from controlplane.pools import bodies, rollout_policy
+from controlplane.pools.apis import bodies
+from controlplane.pools.rollout import policy
 from inference.cli import wire
 
 MODULES: tuple[ModuleType, ...] = (
     *(key_apis, presenters, session_apis, token_apis, user_apis, model_apis, listing, problems),
-    *(node_apis, join_apis, operation_apis, bodies, rollout_policy),
+    *(node_apis, join_apis, operation_apis, bodies, policy),
 )
 OURS = {
     name: kind
@@ -50,4 +51,4 @@ def test_the_two_agree(name: str) -> None:
 
 
 def test_a_policy_that_is_not_given_is_that_of_the_api() -> None:
-    assert msgspec.to_builtins(wire.RolloutPolicy()) == msgspec.to_builtins(rollout_policy.RolloutPolicy())
+    assert msgspec.to_builtins(wire.RolloutPolicy()) == msgspec.to_builtins(policy.RolloutPolicy())

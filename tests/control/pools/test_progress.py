@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.operations.standing import Standing
 from controlplane.pools.news import TOLD_ONE_BY_ONE
-from controlplane.pools.plan_types import PoolSeen, Snapshot, WorkerSeen
+from controlplane.pools.planning.snapshot import PoolSeen, Snapshot, WorkerSeen
 from controlplane.pools.progress import (
     Progress,
     deleting_progress,
@@ -18,7 +18,7 @@ from controlplane.pools.progress import (
     worker_progress,
 )
 from inference.contracts.states import OperationState, Role, StepState, WorkerDesired, WorkerPhase
-from tests.control.pools.fleets import NOW, of_every_state, worker
+from tests.control.pools.planning.fleets import NOW, of_every_state, worker
 
 DECODE = PoolSeen(pool_id="decode", role=Role.DECODE, replicas=2)
 LONG_AGO = NOW - timedelta(hours=1)

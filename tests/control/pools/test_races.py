@@ -21,7 +21,7 @@ from controlplane.operations.services import operation_report
 from controlplane.pools import reconcile, services, tasks
 from controlplane.pools.apply import PlanOutdated, apply
 from controlplane.pools.models import Allocation, Deployment, Pool, Revision, Worker
-from controlplane.pools.plan_types import Move, Plan
+from controlplane.pools.planning.changes import Move, Plan
 from controlplane.pools.reconcile import deployment_reconcile
 from controlplane.pools.reports import reports_record
 from controlplane.pools.services import Resized, Shape

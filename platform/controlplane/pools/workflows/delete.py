@@ -14,9 +14,9 @@ from controlplane.operations.services import operation_start
 from controlplane.operations.workflows import Workflow
 from controlplane.pools.counts import shape_in_words
 from controlplane.pools.models import Deployment, Worker
-from controlplane.pools.previews import preview_of
 from controlplane.pools.progress import Progress, deleting_progress
 from controlplane.pools.workflows.look import Look, since
+from controlplane.pools.workflows.previews import preview_of
 from controlplane.pools.workflows.targets import (
     DEPLOYMENT,
     WORKER,

@@ -22,20 +22,20 @@ from controlplane.fleet.services import links_needed
 from controlplane.operations.models import Operation
 from controlplane.operations.services import operation_start
 from controlplane.operations.workflows import Workflow
+from controlplane.pools.checks.deployment import local_prefill_check, slo_check
+from controlplane.pools.checks.engine import capabilities, tensor_parallel_check
+from controlplane.pools.checks.pool import labels_check, strategy_check
+from controlplane.pools.checks.settings import settings_check
 from controlplane.pools.counts import shape_in_words
-from controlplane.pools.deployment_check import local_prefill_check, slo_check
-from controlplane.pools.engines import capabilities
 from controlplane.pools.models import Deployment, Pool, Revision, Worker
 from controlplane.pools.node_spec import node_specs_renew, nodes_lock
-from controlplane.pools.plan import plan
-from controlplane.pools.plan_types import Plan
-from controlplane.pools.pool_check import labels_check, strategy_check, tensor_parallel_check
-from controlplane.pools.previews import preview_of
+from controlplane.pools.planning.changes import Plan
+from controlplane.pools.planning.plan import plan
 from controlplane.pools.progress import Progress, scaling_progress
-from controlplane.pools.rollout_policy import RolloutPolicy, policy_check
+from controlplane.pools.rollout.policy import RolloutPolicy, policy_check
 from controlplane.pools.seeing import snapshot
-from controlplane.pools.settings_check import settings_check
 from controlplane.pools.workflows.look import Look, since
+from controlplane.pools.workflows.previews import preview_of
 from controlplane.pools.workflows.targets import (
     DEPLOYMENT,
     deployment_lock,

@@ -18,13 +18,13 @@ from controlplane.operations.models import Operation
 from controlplane.operations.services import OnConflict, operation_start
 from controlplane.operations.workflows import Workflow
 from controlplane.pools import selectors
+from controlplane.pools.checks.engine import capabilities
 from controlplane.pools.counts import limits_check, shape_in_words
-from controlplane.pools.engines import capabilities
 from controlplane.pools.flipping import worker_change_over
 from controlplane.pools.models import Deployment, Pool, Worker
-from controlplane.pools.previews import preview_of_flip
 from controlplane.pools.progress import Progress, worker_progress
 from controlplane.pools.workflows.look import Look, since
+from controlplane.pools.workflows.previews import preview_of_flip
 from controlplane.pools.workflows.targets import (
     WORKER,
     deployment_lock,

@@ -10,9 +10,10 @@ from functools import cached_property
 from controlplane.operations.models import Operation
 from controlplane.pools.models import Deployment, Rollout, Worker
 from controlplane.pools.pairing import conflicts, serves
-from controlplane.pools.plan_types import Plan, PoolSeen, WorkerSeen
+from controlplane.pools.planning.changes import Plan
+from controlplane.pools.planning.snapshot import PoolSeen, WorkerSeen
 from controlplane.pools.presenters import worker_peer
-from controlplane.pools.rollout_steps import Decision
+from controlplane.pools.rollout.steps import Decision
 from inference.contracts.states import Role, WorkerDesired
 
 

@@ -25,7 +25,7 @@ from controlplane.operations.workflows import Workflow
 from controlplane.pools.announce import reconcile_request
 from controlplane.pools.models import Deployment, Worker
 from controlplane.pools.news import worker_news
-from controlplane.pools.preview import preview
+from controlplane.pools.planning.preview import preview
 from controlplane.pools.seeing import snapshot, worker_seen
 from inference.contracts.console import OperationPreview
 from inference.contracts.states import NodeDesired, OperationKind, OperationState, Role

@@ -18,9 +18,9 @@ from controlplane.operations.services import OnConflict, operation_start
 from controlplane.operations.workflows import Workflow
 from controlplane.pools.counts import counts_write, generation_check, limits_check, shape_in_words
 from controlplane.pools.models import Deployment, Pool
-from controlplane.pools.previews import preview_of
 from controlplane.pools.progress import Progress, scaling_progress
 from controlplane.pools.workflows.look import Look, since
+from controlplane.pools.workflows.previews import preview_of
 from controlplane.pools.workflows.targets import (
     DEPLOYMENT,
     POOL,

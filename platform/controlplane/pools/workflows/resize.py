@@ -17,9 +17,9 @@ from controlplane.operations.workflows import Workflow
 from controlplane.pools import selectors
 from controlplane.pools.counts import counts_write, fleet_check, generation_check, limits_check, workers_in_words
 from controlplane.pools.models import Pool
-from controlplane.pools.previews import preview_of
 from controlplane.pools.progress import Progress, scaling_progress
 from controlplane.pools.workflows.look import Look, since
+from controlplane.pools.workflows.previews import preview_of
 from controlplane.pools.workflows.targets import POOL, deployment_lock, deployment_locked, look_again, pool_target
 from inference.contracts.states import OperationKind
 

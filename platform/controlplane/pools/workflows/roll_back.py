@@ -12,11 +12,11 @@ from controlplane.operations.services import OnConflict, operation_start
 from controlplane.operations.workflows import Workflow
 from controlplane.pools import selectors
 from controlplane.pools.models import Deployment
-from controlplane.pools.previews import preview_of
 from controlplane.pools.progress import Progress, revision_progress
-from controlplane.pools.rollout import rollout_begin, rollout_drop
-from controlplane.pools.rollout_steps import TakeBack
+from controlplane.pools.rollout.advance import rollout_begin, rollout_drop
+from controlplane.pools.rollout.steps import TakeBack
 from controlplane.pools.workflows.look import Look, since
+from controlplane.pools.workflows.previews import preview_of
 from controlplane.pools.workflows.roll_out import in_words
 from controlplane.pools.workflows.targets import (
     DEPLOYMENT,

@@ -20,15 +20,15 @@ from controlplane.operations.services import OnConflict, operation_start, operat
 from controlplane.operations.standing import Standing
 from controlplane.operations.workflows import Workflow
 from controlplane.pools import selectors
+from controlplane.pools.checks.settings import settings_check
 from controlplane.pools.models import Deployment, Revision, Rollout
-from controlplane.pools.previews import preview_of
 from controlplane.pools.progress import Progress, revision_progress
-from controlplane.pools.rollout import rollout_begin, rollout_drop
-from controlplane.pools.rollout_policy import RolloutPolicy, policy_check
-from controlplane.pools.rollout_steps import TakeBack, Wait
-from controlplane.pools.settings_check import settings_check
+from controlplane.pools.rollout.advance import rollout_begin, rollout_drop
+from controlplane.pools.rollout.policy import RolloutPolicy, policy_check
+from controlplane.pools.rollout.steps import TakeBack, Wait
 from controlplane.pools.workflows.deploy import model_named
 from controlplane.pools.workflows.look import Look, since
+from controlplane.pools.workflows.previews import preview_of
 from controlplane.pools.workflows.targets import (
     DEPLOYMENT,
     deployment_lock,
