@@ -33,6 +33,8 @@ interface SendOptions {
   readonly signal?: AbortSignal;
   /** Names this change: sent again under the same key, it is done once. */
   readonly key?: string;
+  /** The version that the caller saw; another one there now is refused. */
+  readonly ifMatch?: string;
 }
 
 /** Send one request and hand back the response once its status is good. */
@@ -40,11 +42,12 @@ export async function send(
   method: string,
   path: string,
   body?: unknown,
-  { signal, key }: SendOptions = {},
+  { signal, key, ifMatch }: SendOptions = {},
 ): Promise<Response> {
   const headers: Record<string, string> = { Accept: "application/json" };
   if (method !== "GET") headers["X-CSRFToken"] = csrfToken;
   if (key !== undefined) headers["Idempotency-Key"] = key;
+  if (ifMatch !== undefined) headers["If-Match"] = ifMatch;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response: Response;
   try {
@@ -71,11 +74,28 @@ const writes = new Writes(isDoubtful);
 
 /** `send`, and the answer's JSON. T is what the contracts say this call answers. A change is made once, however often
  * it is clicked; a trial run (`dry_run`) changes nothing and needs no such care. */
-export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+export async function call<T>(
+  method: string,
+  path: string,
+  body?: unknown,
+  { ifMatch }: Pick<SendOptions, "ifMatch"> = {},
+): Promise<T> {
+  const version = ifMatch === undefined ? {} : { ifMatch };
   const isChange = method !== "GET" && !path.includes("dry_run=true");
-  if (!isChange) return answerOf<T>(await send(method, path, body));
-  const what = JSON.stringify([method, path, body]);
-  return writes.run(what, async (key) => answerOf<T>(await send(method, path, body, { key })));
+  if (!isChange) return answerOf<T>(await send(method, path, body, version));
+  const what = JSON.stringify([method, path, body, ifMatch]);
+  return writes.run(what, async (key) => answerOf<T>(await send(method, path, body, { key, ...version })));
+}
+
+/** Something as it was seen, with the version that a change to it names as `ifMatch`. */
+export interface Versioned<T> {
+  readonly value: T;
+  readonly version: string;
+}
+
+export async function read<T>(path: string): Promise<Versioned<T>> {
+  const response = await send("GET", path);
+  return { value: (await response.json()) as T, version: response.headers.get("ETag") ?? "*" };
 }
 
 async function answerOf<T>(response: Response): Promise<T> {

@@ -3,10 +3,12 @@
 import type { OperationView } from "@/generated/contracts";
 import { ApiError, isRecord } from "@/lib/api";
 
-/** A write that begins an operation, or changes one. */
+/** A write that can be tried first: one that begins an operation, or changes something at once. */
 export interface Ask {
   readonly method: "POST" | "PATCH" | "DELETE";
   readonly path: string;
+  /** The version that was seen, where what is changed has one and the body does not name it. */
+  readonly ifMatch?: string;
   /** Without the reason, which is added when it is sent. */
   readonly body?: Readonly<Record<string, unknown>>;
 }
@@ -32,6 +34,11 @@ export function operationIn(answer: unknown): OperationView | null {
   if (!isRecord(answer)) return null;
   const told = isRecord(answer.operation) ? answer.operation : answer;
   return typeof told.id === "string" && Array.isArray(told.steps) ? (told as unknown as OperationView) : null;
+}
+
+/** Whether `error` refuses because somebody changed it since it was seen. */
+export function isStale(error: unknown): boolean {
+  return error instanceof ApiError && (error.code === "stale_generation" || error.code === "stale_version");
 }
 
 export interface InTheWay {

@@ -4,10 +4,11 @@ import { DialogButtons } from "@/components/dialog-buttons";
 import { OperationPreviewView } from "@/components/operation-preview";
 import { ReasonInput } from "@/components/reason-input";
 import { Failure } from "@/components/states";
-import { inTheWay, type Ask } from "./ask";
+import { inTheWay, isStale, operationIn, type Ask } from "./ask";
 import { Conflict } from "./conflict";
+import { Moved } from "./moved";
 import { useInSight } from "./use-in-sight";
-import { useOperate, usePreview } from "./use-operate";
+import { useOperate, useTrial } from "./use-operate";
 
 interface OperateDialogProps {
   readonly opened: boolean;
@@ -22,11 +23,18 @@ interface OperateDialogProps {
   /** Heads the refusal: "The node was not drained". */
   readonly refused: string;
   readonly isDangerous?: boolean;
-  /** It has no operation of its own to look at before: nothing is tried. */
+  /** Whether it is tried, and what would come of it shown, before it is done. */
   readonly hasPreview?: boolean;
+  /** What a trial run answered, where that is no operation. */
+  readonly showTrial?: (answer: unknown) => ReactNode;
   readonly takesReason?: boolean;
   readonly canQueue?: boolean;
+  /** There is nothing to ask for yet, so nothing is tried either. */
   readonly disabled?: boolean;
+  /** False where something is left to be said before it can be done; it is tried all the same. */
+  readonly isConfirmed?: boolean;
+  /** Goes on from what is there now, where somebody changed it since it was seen. */
+  readonly onReview?: () => void;
   readonly keepLabel?: string;
   readonly testId?: string;
 }
@@ -57,16 +65,22 @@ function Asking({
   refused,
   isDangerous = false,
   hasPreview = false,
+  showTrial,
   takesReason = true,
   canQueue = true,
   disabled = false,
+  isConfirmed = true,
+  onReview,
   keepLabel = "Cancel",
 }: AskingProps) {
   const [reason, setReason] = useState("");
   const operate = useOperate();
-  const preview = usePreview(hasPreview && !disabled ? ask : null);
-  const error = operate.error ?? preview.error;
+  const trial = useTrial(hasPreview && !disabled ? ask : null);
+  const preview = operationIn(trial.data)?.preview ?? null;
+  const isSame = JSON.stringify(operate.variables?.ask) === JSON.stringify(ask);
+  const error = (isSame ? operate.error : null) ?? trial.error;
   const conflict = inTheWay(error);
+  const review = isStale(error) ? onReview : undefined;
   const refusal = useInSight(error);
   const apply = (queue: boolean): void =>
     operate.mutate(
@@ -88,8 +102,9 @@ function Asking({
     >
       <Stack gap="md">
         {children}
-        {preview.isFetching && <Skeleton height={120} aria-label="Working out what would happen" />}
-        {!preview.isFetching && preview.data?.preview && <OperationPreviewView preview={preview.data.preview} />}
+        {trial.isFetching && <Skeleton height={120} aria-label="Working out what would happen" />}
+        {!trial.isFetching && preview !== null && <OperationPreviewView preview={preview} />}
+        {!trial.isFetching && trial.isSuccess && showTrial?.(trial.data)}
         {takesReason && <ReasonInput value={reason} onChange={setReason} />}
         <div ref={refusal} hidden={error === null}>
           {conflict !== null && (
@@ -99,7 +114,12 @@ function Asking({
               {...(canQueue ? { onQueue: () => apply(true) } : {})}
             />
           )}
-          {error !== null && conflict === null && <Failure error={error} title={refused} />}
+          {review !== undefined && (
+            <Moved title="Someone changed it meanwhile" action="Go on from what it is now" onReview={review}>
+              Nothing was changed yet. What you entered is kept.
+            </Moved>
+          )}
+          {error !== null && conflict === null && review === undefined && <Failure error={error} title={refused} />}
         </div>
         <DialogButtons>
           <Button variant="default" onClick={onClose} data-autofocus>
@@ -109,7 +129,7 @@ function Asking({
             type="submit"
             {...(isDangerous ? { color: "red" } : {})}
             loading={operate.isPending}
-            disabled={disabled || conflict !== null || preview.isError}
+            disabled={disabled || !isConfirmed || conflict !== null || review !== undefined || trial.isError}
             data-testid="operate-confirm"
           >
             {confirm}

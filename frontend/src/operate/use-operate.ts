@@ -11,7 +11,8 @@ interface Wanted extends How {
 export function useOperate() {
   const note = useNoteOperation();
   return useMutation({
-    mutationFn: ({ ask, ...how }: Wanted) => call<unknown>(ask.method, pathOf(ask, how), bodyOf(ask, how)),
+    mutationFn: ({ ask, ...how }: Wanted) =>
+      call<unknown>(ask.method, pathOf(ask, how), bodyOf(ask, how), versionOf(ask)),
     onSuccess: (answer) => {
       const operation = operationIn(answer);
       if (operation !== null) note(operation);
@@ -19,16 +20,21 @@ export function useOperate() {
   });
 }
 
-/** What would come of it, worked out from the fleet as it is now. null asks nothing. */
-export function usePreview(ask: Ask | null) {
+/** What would be answered, worked out from everything as it is now. null asks nothing. */
+export function useTrial(ask: Ask | null) {
   return useQuery({
-    queryKey: ["preview", ask],
+    queryKey: ["trial", ask],
     queryFn: async () => {
       if (ask === null) return null;
-      return operationIn(await call<unknown>(ask.method, pathOf(ask, { dryRun: true }), bodyOf(ask, {})));
+      const answer = await call<unknown>(ask.method, pathOf(ask, { dryRun: true }), bodyOf(ask, {}), versionOf(ask));
+      return answer ?? null;
     },
     enabled: ask !== null,
     staleTime: 5000,
     gcTime: 0,
   });
+}
+
+function versionOf({ ifMatch }: Ask): { readonly ifMatch?: string } {
+  return ifMatch === undefined ? {} : { ifMatch };
 }

@@ -1,13 +1,23 @@
 import { ActionIcon, Button, Group, Menu, SimpleGrid, Stack, Text, Title } from "@mantine/core";
-import { IconArrowsLeftRight, IconDots, IconHistory, IconMessage, IconRocket, IconTrash } from "@tabler/icons-react";
+import {
+  IconAdjustments,
+  IconArrowsLeftRight,
+  IconDots,
+  IconHistory,
+  IconMessage,
+  IconRocket,
+  IconTrash,
+} from "@tabler/icons-react";
 import { useState } from "react";
 import { Link } from "react-router";
 import { Role, UserRole, type DeploymentView, type OperationView } from "@/generated/contracts";
 import { OperationProgress } from "@/components/operation";
 import { Status } from "@/components/status";
+import { duration } from "@/lib/format";
 import { useMay } from "@/lib/who";
 import { useOperations, useServerNow } from "@/live/hooks";
 import { DeleteDialog } from "./delete-dialog";
+import { DeploymentSettingsDialog } from "./deployment-settings-dialog";
 import { PoolCard } from "./pool-card";
 import { pairOf } from "./rebalance-draft";
 import { RebalanceDialog } from "./rebalance-dialog";
@@ -24,7 +34,7 @@ interface DeploymentSectionProps {
 
 const ROLE_ORDER: readonly Role[] = [Role.PREFILL, Role.DECODE, Role.UNIFIED];
 
-type Open = "rebalance" | "roll-out" | "revisions" | "delete";
+type Open = "rebalance" | "settings" | "roll-out" | "revisions" | "delete";
 
 export function DeploymentSection({ deployment, slots, onOpenWorker }: DeploymentSectionProps) {
   const [open, setOpen] = useState<Open | null>(null);
@@ -51,9 +61,10 @@ export function DeploymentSection({ deployment, slots, onOpenWorker }: Deploymen
           />
         ))}
       </SimpleGrid>
-      {pair !== null && (
-        <RebalanceDialog opened={open === "rebalance"} deployment={deployment} pools={pair} onClose={close} />
+      {open === "rebalance" && pair !== null && (
+        <RebalanceDialog deployment={deployment} pools={pair} onClose={close} />
       )}
+      {open === "settings" && <DeploymentSettingsDialog name={deployment.name} onClose={close} />}
       <RollOutDialog opened={open === "roll-out"} deployment={deployment} onClose={close} />
       <RevisionsDrawer opened={open === "revisions"} deployment={deployment} mayChange={mayChange} onClose={close} />
       <DeleteDialog opened={open === "delete"} deployment={deployment} onClose={close} />
@@ -78,10 +89,7 @@ function Head({ deployment, mayChange, onOpen }: HeadProps) {
           <DeploymentStatus deployment={deployment} />
         </Group>
         <Text size="sm" c="dimmed">
-          {deployment.model === deployment.name ? "" : `Model ${deployment.model}. `}
-          {deployment.local_prefill_tokens > 0
-            ? `Prompts of up to ${deployment.local_prefill_tokens} tokens are read by decode itself.`
-            : "Every prompt is read by the prefill pool."}
+          {aboutOf(deployment)}
         </Text>
       </div>
       <Group gap="xs" wrap="nowrap">
@@ -124,6 +132,11 @@ function Head({ deployment, mayChange, onOpen }: HeadProps) {
               </Menu.Item>
             )}
             {isChangeable && (
+              <Menu.Item leftSection={<IconAdjustments size={16} />} onClick={() => onOpen("settings")}>
+                Settings and targets
+              </Menu.Item>
+            )}
+            {isChangeable && (
               <Menu.Item leftSection={<IconRocket size={16} />} onClick={() => onOpen("roll-out")}>
                 Roll out a revision
               </Menu.Item>
@@ -146,6 +159,28 @@ function Head({ deployment, mayChange, onOpen }: HeadProps) {
       </Group>
     </Group>
   );
+}
+
+/** What it serves, how prompts go, what is promised. */
+function aboutOf(deployment: DeploymentView): string {
+  const { name, model, local_prefill_tokens: local, slo_ttft_s: ttft, slo_tpot_s: tpot } = deployment;
+  const promises = [
+    ttft === null ? null : `TTFT ${duration(ttft)}`,
+    tpot === null ? null : `TPOT ${duration(tpot)}`,
+  ].filter((promise) => promise !== null);
+  return [
+    model === name ? null : `Model ${model}.`,
+    pairOf(deployment) === null ? null : readsOf(local),
+    promises.length === 0 ? null : `Promised: ${promises.join(", ")}.`,
+  ]
+    .filter((sentence) => sentence !== null)
+    .join(" ");
+}
+
+function readsOf(local: number): string {
+  return local > 0
+    ? `Prompts of up to ${local} tokens are read by decode itself.`
+    : "Every prompt is read by the prefill pool.";
 }
 
 function DeploymentStatus({ deployment }: { readonly deployment: DeploymentView }) {

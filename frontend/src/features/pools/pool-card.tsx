@@ -1,9 +1,11 @@
-import { Alert, Group, Paper, Stack, Text } from "@mantine/core";
-import { IconAlertTriangle } from "@tabler/icons-react";
+import { ActionIcon, Alert, Group, Paper, Stack, Text, Tooltip } from "@mantine/core";
+import { IconAdjustments, IconAlertTriangle } from "@tabler/icons-react";
+import { useState } from "react";
 import type { DeploymentView, PoolView } from "@/generated/contracts";
 import { RoleMark } from "@/components/role-mark";
 import { ROLE_MEANING, ROLE_STAGE, stageColor } from "@/lib/stages";
 import { PoolLatency } from "./pool-latency";
+import { PoolSettingsDialog } from "./pool-settings-dialog";
 import classes from "./pools.module.css";
 import { ResizeControl } from "./resize-control";
 import type { Slots } from "./slots";
@@ -20,6 +22,7 @@ interface PoolCardProps {
 
 /** One pool: how many are ready of how many, the control to change that, and its workers. */
 export function PoolCard({ pool, slots, deployment, mayChange, onOpenWorker }: PoolCardProps) {
+  const [changing, setChanging] = useState(false);
   const short = pool.ready < pool.replicas;
   return (
     <Paper
@@ -37,13 +40,22 @@ export function PoolCard({ pool, slots, deployment, mayChange, onOpenWorker }: P
             {[ROLE_MEANING[pool.role], ...placement(pool)].join(" · ")}
           </Text>
         </div>
-        <Group gap={6} align="baseline" data-testid={`ready-${pool.role}`}>
-          <span className={classes.ready} data-short={short || undefined}>
-            {pool.ready}
-          </span>
-          <Text size="sm" c="dimmed">
-            of {pool.replicas} ready
-          </Text>
+        <Group gap="xs" wrap="nowrap" align="flex-start">
+          <Group gap={6} align="baseline" data-testid={`ready-${pool.role}`}>
+            <span className={classes.ready} data-short={short || undefined}>
+              {pool.ready}
+            </span>
+            <Text size="sm" c="dimmed" className="nowrap">
+              of {pool.replicas} ready
+            </Text>
+          </Group>
+          {mayChange && !deployment.deleting && (
+            <Tooltip label="Limits and placement">
+              <ActionIcon aria-label={`Limits and placement of ${pool.role}`} onClick={() => setChanging(true)}>
+                <IconAdjustments size={16} />
+              </ActionIcon>
+            </Tooltip>
+          )}
         </Group>
       </div>
       <Stack gap="sm">
@@ -78,6 +90,7 @@ export function PoolCard({ pool, slots, deployment, mayChange, onOpenWorker }: P
           </ul>
         )}
       </Stack>
+      {changing && <PoolSettingsDialog pool={pool} onClose={() => setChanging(false)} />}
     </Paper>
   );
 }

@@ -1,36 +1,31 @@
-import { ActionIcon, Alert, Button, Text } from "@mantine/core";
+import { ActionIcon, Text } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
-import { IconMinus, IconPlus, IconUsers } from "@tabler/icons-react";
+import { IconMinus, IconPlus } from "@tabler/icons-react";
 import { useState } from "react";
 import { RoleMark } from "@/components/role-mark";
 import type { DeploymentView, PoolView } from "@/generated/contracts";
 import { plural } from "@/lib/format";
+import { Moved } from "@/operate/moved";
 import { OperateDialog } from "@/operate/operate-dialog";
 import classes from "./pools.module.css";
 import { beginRebalance, isChanged, isOutdated, shifted, type Pair, type RebalanceDraft } from "./rebalance-draft";
 
 interface RebalanceDialogProps {
-  readonly opened: boolean;
   readonly deployment: DeploymentView;
   readonly pools: Pair;
   readonly onClose: () => void;
 }
 
-/** Trades prefill workers for decode workers within the same devices. */
-export function RebalanceDialog({ opened, deployment, pools, onClose }: RebalanceDialogProps) {
-  const [draft, setDraft] = useState<RebalanceDraft | null>(null);
-  const now = draft ?? beginRebalance(pools);
+/** Trades prefill workers for decode workers within the same devices. Mounted while it is open. */
+export function RebalanceDialog({ deployment, pools, onClose }: RebalanceDialogProps) {
+  const [now, setDraft] = useState<RebalanceDraft>(() => beginRebalance(pools));
   const [settled] = useDebouncedValue(now, 250);
   const outdated = isOutdated(now, pools);
-  const close = (): void => {
-    setDraft(null);
-    onClose();
-  };
   const { prefill, decode, seen } = settled;
   return (
     <OperateDialog
-      opened={opened}
-      onClose={close}
+      opened
+      onClose={onClose}
       title={`Rebalance ${deployment.name}`}
       ask={{
         method: "POST",
@@ -59,15 +54,14 @@ export function RebalanceDialog({ opened, deployment, pools, onClose }: Rebalanc
           : "This engine can't change roles while it runs: workers start anew on the same devices."}
       </Text>
       {outdated && (
-        <Alert color="yellow" icon={<IconUsers />} title="Someone changed a pool meanwhile">
-          <Text size="sm">
-            You started from {seen.prefill.replicas} : {seen.decode.replicas}; it is {pools.prefill.replicas} :{" "}
-            {pools.decode.replicas} now.
-          </Text>
-          <Button mt="sm" size="xs" variant="default" onClick={() => setDraft(beginRebalance(pools))}>
-            Start from what it is now
-          </Button>
-        </Alert>
+        <Moved
+          title="Someone changed a pool meanwhile"
+          action="Start from what it is now"
+          onReview={() => setDraft(beginRebalance(pools))}
+        >
+          You started from {seen.prefill.replicas} : {seen.decode.replicas}; it is {pools.prefill.replicas} :{" "}
+          {pools.decode.replicas} now.
+        </Moved>
       )}
     </OperateDialog>
   );

@@ -1,5 +1,5 @@
-import { Alert, Button, Modal, Skeleton, Stack, Text } from "@mantine/core";
-import { IconArrowNarrowRight, IconUsers } from "@tabler/icons-react";
+import { Button, Modal, Skeleton, Stack, Text } from "@mantine/core";
+import { IconArrowNarrowRight } from "@tabler/icons-react";
 import { useState } from "react";
 import type { PoolView } from "@/generated/contracts";
 import { DialogButtons } from "@/components/dialog-buttons";
@@ -7,10 +7,11 @@ import { OperationPreviewView } from "@/components/operation-preview";
 import { ReasonInput } from "@/components/reason-input";
 import { RoleMark } from "@/components/role-mark";
 import { Failure } from "@/components/states";
-import { inTheWay, type Ask } from "@/operate/ask";
+import { inTheWay, operationIn, type Ask } from "@/operate/ask";
 import { Conflict } from "@/operate/conflict";
+import { Moved } from "@/operate/moved";
 import { useInSight } from "@/operate/use-in-sight";
-import { useOperate, usePreview } from "@/operate/use-operate";
+import { useOperate, useTrial } from "@/operate/use-operate";
 import classes from "./pools.module.css";
 import { consequence, movedTo, rebase, type ResizeDraft } from "./resize-draft";
 import { freeSlots, type Slots } from "./slots";
@@ -37,8 +38,9 @@ export function ResizeDialog({ opened, pool, draft, slots, onRebase, onClose, on
   };
   const nothingLeft = wanted === seen.replicas;
   const resize = useOperate();
-  const preview = usePreview(opened && !nothingLeft ? ask : null);
-  const error = resize.error ?? preview.error;
+  const trial = useTrial(opened && !nothingLeft ? ask : null);
+  const preview = operationIn(trial.data)?.preview ?? null;
+  const error = resize.error ?? trial.error;
   const moved = movedTo(draft, pool, error);
   const conflict = inTheWay(error);
   const refusal = useInSight(error);
@@ -68,33 +70,21 @@ export function ResizeDialog({ opened, pool, draft, slots, onRebase, onClose, on
               : consequence(pool.role, seen.replicas, wanted, freeSlots(slots))}
           </Text>
         ) : (
-          <Alert
-            color="yellow"
-            icon={<IconUsers />}
+          <Moved
             title={`Someone changed it to ${moved.replicas}`}
-            data-testid="resize-moved"
+            action={`Review ${moved.replicas} → ${wanted}`}
+            onReview={() => {
+              resize.reset();
+              onRebase(rebase(draft, moved));
+            }}
+            testId="resize-moved"
           >
-            <Text size="sm">
-              You started from {seen.replicas}. Review the change from {moved.replicas} to {wanted} and decide again.
-            </Text>
-            <Button
-              mt="sm"
-              size="xs"
-              variant="default"
-              onClick={() => {
-                resize.reset();
-                onRebase(rebase(draft, moved));
-              }}
-            >
-              Review {moved.replicas} → {wanted}
-            </Button>
-          </Alert>
+            You started from {seen.replicas}. Review the change from {moved.replicas} to {wanted} and decide again.
+          </Moved>
         )}
         <SlotsNote slots={slots} />
-        {moved === null && preview.isFetching && <Skeleton height={120} aria-label="Working out what would happen" />}
-        {moved === null && !preview.isFetching && preview.data?.preview && (
-          <OperationPreviewView preview={preview.data.preview} />
-        )}
+        {moved === null && trial.isFetching && <Skeleton height={120} aria-label="Working out what would happen" />}
+        {moved === null && !trial.isFetching && preview !== null && <OperationPreviewView preview={preview} />}
         <ReasonInput value={reason} onChange={setReason} placeholder="Long prompts since the morning" />
         <div ref={refusal} hidden={error === null}>
           {conflict !== null && (
@@ -111,7 +101,7 @@ export function ResizeDialog({ opened, pool, draft, slots, onRebase, onClose, on
           <Button
             onClick={() => apply(false)}
             loading={resize.isPending}
-            disabled={moved !== null || nothingLeft || conflict !== null || preview.isError}
+            disabled={moved !== null || nothingLeft || conflict !== null || trial.isError}
             data-testid="resize-confirm"
           >
             Resize to {wanted}

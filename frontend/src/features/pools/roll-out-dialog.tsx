@@ -1,4 +1,4 @@
-import { Accordion, Modal, NumberInput, Select, SimpleGrid, TextInput } from "@mantine/core";
+import { Accordion, Modal, Select, SimpleGrid, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useDebouncedValue } from "@mantine/hooks";
 import { Failure, Loading } from "@/components/states";
@@ -6,7 +6,9 @@ import type { DeploymentView } from "@/generated/contracts";
 import { useModels } from "@/live/hooks";
 import { OperateDialog } from "@/operate/operate-dialog";
 import { useRolloutPolicy, type RolloutPolicy } from "./api/get-rollout";
-import { changesAnything, requestOf, STEPS, valuesOf, type RollOutValues } from "./roll-out-form";
+import { PolicyFields } from "./policy-fields";
+import { policyIsComplete, stepsWith } from "./policy-form";
+import { changesAnything, requestOf, valuesOf, type RollOutValues } from "./roll-out-form";
 import { SettingsFields } from "./settings-fields";
 
 interface RollOutDialogProps {
@@ -49,12 +51,12 @@ function RollOut({ title, deployment, policy, onClose }: RollOutProps) {
       ask={{
         method: "POST",
         path: `/deployments/${encodeURIComponent(deployment.name)}/rollout`,
-        body: requestOf(settled, serving, policy),
+        body: requestOf(settled, serving),
       }}
       confirm="Roll it out"
       refused="Nothing is rolled out"
       hasPreview
-      disabled={!changesAnything(settled, serving) || settled !== form.values}
+      disabled={!changesAnything(settled, serving) || !policyIsComplete(settled) || settled !== form.values}
       testId="roll-out-dialog"
     >
       <SimpleGrid cols={{ base: 1, xs: 2 }}>
@@ -66,7 +68,7 @@ function RollOut({ title, deployment, policy, onClose }: RollOutProps) {
         />
       </SimpleGrid>
       <TextInput label="What is new" description="Optional" maxLength={200} {...form.getInputProps("note")} />
-      <Select label="Step" data={STEPS} {...form.getInputProps("step")} />
+      <Select label="Step" data={stepsWith(form.values.step)} allowDeselect={false} {...form.getInputProps("step")} />
       <Accordion variant="separated" chevronPosition="left">
         <Accordion.Item value="engine">
           <Accordion.Control>Engine settings</Accordion.Control>
@@ -77,31 +79,7 @@ function RollOut({ title, deployment, policy, onClose }: RollOutProps) {
         <Accordion.Item value="policy">
           <Accordion.Control>When it goes on, and when it goes back by itself</Accordion.Control>
           <Accordion.Panel>
-            <SimpleGrid cols={{ base: 1, xs: 2 }}>
-              <NumberInput label="A step must be well for" suffix=" s" min={0} {...form.getInputProps("observe_s")} />
-              <NumberInput
-                label="And have answered"
-                suffix=" requests"
-                min={0}
-                {...form.getInputProps("min_requests")}
-              />
-              <NumberInput
-                label="Back if more fail than"
-                suffix=" %"
-                min={0}
-                max={100}
-                allowDecimal
-                {...form.getInputProps("max_errors")}
-              />
-              <NumberInput
-                label="Back if more miss the SLO than"
-                suffix=" %"
-                min={0}
-                max={100}
-                allowDecimal
-                {...form.getInputProps("max_misses")}
-              />
-            </SimpleGrid>
+            <PolicyFields input={(name) => form.getInputProps(name)} />
           </Accordion.Panel>
         </Accordion.Item>
       </Accordion>

@@ -10,6 +10,7 @@ const policy: RolloutPolicy = {
   max_error_rate: 0.05,
   max_slo_miss_rate: 0.2,
   min_requests: 20,
+  quiet_s: 300,
   step_deadline_s: 3600,
 };
 const serving = valuesOf(deploymentView(), policy);
@@ -21,16 +22,16 @@ describe("a roll-out", () => {
     expect(changesAnything({ ...serving, note: "better", step: "0.5" }, serving)).toBe(false);
   });
 
-  it("asks only for what changes, and keeps what the form does not show of the policy", () => {
+  it("asks only for what changes, and for how it goes on", () => {
     const settings = { ...DEFAULT_ENGINE_SETTINGS, kv_tokens: 32768 };
     const values = { ...serving, settings, step: "0.25", max_errors: 1 };
     expect(changesAnything(values, serving)).toBe(true);
-    expect(requestOf(values, serving, policy)).toEqual({
+    expect(requestOf(values, serving)).toEqual({
       settings,
       note: "",
       policy: { ...policy, step: 0.25, max_error_rate: 0.01 },
     });
-    expect(requestOf({ ...serving, model: "other" }, serving, policy)).toEqual({ model: "other", note: "", policy });
+    expect(requestOf({ ...serving, model: "other" }, serving)).toEqual({ model: "other", note: "", policy });
   });
 
   it("tells settings apart in words", () => {

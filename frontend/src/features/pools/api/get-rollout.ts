@@ -9,6 +9,7 @@ export interface RolloutPolicy {
   readonly max_error_rate: number;
   readonly max_slo_miss_rate: number;
   readonly min_requests: number;
+  readonly quiet_s: number;
   readonly step_deadline_s: number;
 }
 
@@ -17,11 +18,15 @@ interface Rollout {
   readonly rollout: RolloutView | null;
 }
 
+export async function getRolloutPolicy(name: string): Promise<RolloutPolicy> {
+  return (await call<Rollout>("GET", `/deployments/${encodeURIComponent(name)}/rollout`)).policy;
+}
+
 /** The policy of a deployment, for those who begin a roll-out. */
 export function useRolloutPolicy(name: string, enabled: boolean) {
   return useQuery({
     queryKey: ["rollout", name],
-    queryFn: async () => (await call<Rollout>("GET", `/deployments/${encodeURIComponent(name)}/rollout`)).policy,
+    queryFn: () => getRolloutPolicy(name),
     enabled,
     gcTime: 0,
   });
