@@ -33,19 +33,16 @@ from inference.agent.reporter import NotAdmitted, Reporter
 from inference.agent.self_report import SelfReport
 from inference.agent.state_dir import Membership, StateDir
 from inference.agent.supervisor import Supervisor
-from inference.agent.watchdog import watch
 from inference.agent.weights.keeper import WeightsKeeper
 from inference.agent.weights.store import WeightsStore
 from inference.agent.windows import WindowCarrier
 from inference.agent.worker_client import WorkerClient
+from inference.broker.watchdog import EXIT_START_AGAIN, watch
 from inference.contracts.names import TASK_RECORD_NODE_REPORT, node_queue
 from inference.contracts.reports import NodeReport
 from inference.contracts.specs import LogRequest, NodeSpec
 from inference.process.tasks import end, keep_running
 
-#: Exit code when whoever started the agent is to start it again: its consumer takes nothing, or its broker is reached
-#: in another way from now on.
-EXIT_START_AGAIN = 75
 #: Exit code when supervision itself broke down.
 EXIT_BROKEN = 70
 
@@ -253,5 +250,6 @@ def step_for(node: Node) -> type[NodeStep]:
 
 
 def _start_again() -> None:
-    """Leave at once: a consumer in this state may also not end when asked to. The workers live on and are adopted."""
+    """Leave at once, to be started again: the consumer takes nothing, or the broker is reached in another way from now
+    on. A consumer in this state may also not end when asked to. The workers live on and are adopted."""
     os._exit(EXIT_START_AGAIN)

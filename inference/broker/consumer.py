@@ -21,13 +21,17 @@ _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionErro
 
 class CarefulConsumer(Consumer):
     """Celery's consumer of one connection. A message that can't be taken is acknowledged, so it does not come back; an
-    envelope that can't be opened is gone already, and the connection is made anew as if it had been lost."""
+    envelope that can't be opened is gone already, and the connection is made anew as if it had been lost.
+
+    taken: messages since the process started, over all connections.
+    """
 
     connection_errors: tuple[type[Exception], ...]
     channel_errors: tuple[type[Exception], ...]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.taken = 0
         self._lost = (*self.connection_errors, *self.channel_errors)
         self.connection_errors = (*self.connection_errors, *_UNREADABLE)
 
@@ -35,6 +39,7 @@ class CarefulConsumer(Consumer):
         take = super().create_task_handler(*args, **kwargs)
 
         def take_or_drop(message: Any) -> None:
+            self.taken += 1
             try:
                 take(message)
             except self._lost:

@@ -13,6 +13,7 @@ from celery import Celery
 from celery.signals import worker_ready
 
 from controlplane.config import garbage
+from controlplane.config.watchdog import QueueWatch
 from inference.broker.tls import broker_tls
 from inference.contracts import names
 
@@ -48,6 +49,7 @@ app.conf.update(
     },
 )
 app.autodiscover_tasks()
+app.steps["worker"].add(QueueWatch)
 
 #: How long one thread of the worker may keep the others from running, in seconds. At Python's own 5 ms, one that plans
 #: slows the one that takes reports down to a tenth: it gives way at each of its many short calls and waits its turn.

@@ -40,6 +40,8 @@ LINK_DEADLINE_S = env.number("TANDEM_LINK_DEADLINE_S", 30.0)
 SWEEP_INTERVAL_S = env.number("TANDEM_SWEEP_INTERVAL_S", 5.0)
 # A sweep that was not begun in time is worth nothing: the next one looks at everything again.
 SWEEP_VALID_S = 2 * SWEEP_INTERVAL_S
+#: The control worker starts again when messages waited so long and it took none.
+WATCHDOG_S = env.number("TANDEM_WATCHDOG_S", 60.0)
 DRAIN_DEADLINE_S = env.number("TANDEM_DRAIN_DEADLINE_S", 300.0)
 OPERATION_DEADLINE_S = env.number("TANDEM_OPERATION_DEADLINE_S", 1800.0)
 # A roll-out that others wait for may take a day.

@@ -15,7 +15,7 @@ import psutil
 import pytest
 import redis
 
-from inference.agent.node import EXIT_START_AGAIN
+from inference.broker.watchdog import EXIT_START_AGAIN
 from inference.contracts.codec import encode_text
 from inference.contracts.names import TASK_APPLY_NODE_SPEC, node_queue
 from inference.contracts.reports import WorkerReport

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.agent.node import EXIT_START_AGAIN
+from inference.broker.watchdog import EXIT_START_AGAIN
 from inference.contracts.codec import encode_text
 from inference.contracts.names import WINDOW_STREAM
 from inference.contracts.specs import LinkSpec, LogRequest, NodeSpec, WeightsSpec

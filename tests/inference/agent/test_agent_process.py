@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from inference.agent.launcher import MARKER
-from inference.agent.node import EXIT_START_AGAIN
+from inference.broker.watchdog import EXIT_START_AGAIN
 from inference.contracts.codec import decode
 from inference.contracts.names import CONTROL_QUEUE, STREAM_FIELD, WINDOW_STREAM
 from inference.contracts.states import DeviceKind, WorkerPhase

@@ -7,7 +7,7 @@ import redis.asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.agent.watchdog import Look, Suspicion, watch
+from inference.broker.watchdog import Look, Suspicion, watch
 from inference.testing.valkey import ValkeyServer
 
 

@@ -1,7 +1,8 @@
 """Notices a Celery consumer that is connected and takes nothing while messages wait for it.
 
-After a broker restart a consumer may come back in name only. No repair from inside is reliable, so the agent ends
-itself with its own exit code; whoever keeps it running starts it anew, and its workers, untouched, are adopted.
+After a broker restart a consumer may come back in name only. No repair from inside is reliable, so its process ends
+itself with an exit code of its own; whoever keeps it running starts it anew. The workers of an agent, untouched, are
+adopted.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ import structlog
 from redis.exceptions import RedisError
 
 log = structlog.get_logger()
+
+#: Exit code: start this process again (EX_TEMPFAIL of sysexits.h).
+EXIT_START_AGAIN = 75
 
 
 @dataclass(frozen=True, slots=True)
