@@ -7,25 +7,7 @@ import random
 import uuid
 from datetime import UTC, datetime, timedelta
 
-from inference.contracts.console import (
-    DeploymentFrame,
-    DeploymentView,
-    DeviceView,
-    ModelView,
-    NodeView,
-    OperationPreview,
-    OperationStepView,
-    OperationTargetView,
-    OperationView,
-    PoolFrame,
-    PoolView,
-    PreviewMoment,
-    Quantiles,
-    RevisionView,
-    RolloutView,
-    TelemetryFrame,
-    WorkerView,
-)
+from inference.contracts.frames import DeploymentFrame, PoolFrame, Quantiles, TelemetryFrame
 from inference.contracts.models import KvLayers, ModelShape
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import (
@@ -40,6 +22,16 @@ from inference.contracts.states import (
     WorkerDesired,
     WorkerPhase,
 )
+from inference.contracts.views.fleet import DeviceView, NodeView
+from inference.contracts.views.models import ModelView
+from inference.contracts.views.operations import (
+    OperationPreview,
+    OperationStepView,
+    OperationTargetView,
+    OperationView,
+    PreviewMoment,
+)
+from inference.contracts.views.pools import DeploymentView, PoolView, RevisionView, RolloutView, WorkerView
 
 GIB = 1024**3
 BLOCKS = 1024

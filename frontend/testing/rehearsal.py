@@ -30,12 +30,12 @@ from inference.contracts.console import (
     ModelChanged,
     NodeChanged,
     OperationChanged,
-    OperationStepView,
     Snapshot,
     SnapshotMessage,
     TelemetryTick,
 )
 from inference.contracts.states import OperationState, Role, WorkerPhase
+from inference.contracts.views.operations import OperationStepView
 
 DIST = Path(__file__).parents[1] / "dist"
 ANSWER = (

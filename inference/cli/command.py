@@ -25,8 +25,8 @@ from inference.cli.output import Output, Style
 from inference.cli.preview import show_preview
 from inference.cli.waiting import follow
 from inference.cli.wire import Struct
-from inference.contracts.console import OperationView
 from inference.contracts.states import OperationState
+from inference.contracts.views.operations import OperationView
 
 T = TypeVar("T")
 Command = Callable[..., None]

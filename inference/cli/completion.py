@@ -9,8 +9,9 @@ from inference.cli import find
 from inference.cli.client import Client
 from inference.cli.login import login_current
 from inference.cli.wire import KeyView, TokenView, UserView
-from inference.contracts.console import ModelView, OperationView
 from inference.contracts.states import NodeDesired, Role
+from inference.contracts.views.models import ModelView
+from inference.contracts.views.operations import OperationView
 
 #: Nobody waits longer for a Tab key.
 BOUND_S = 1.5

@@ -14,8 +14,10 @@ from typing import TypeVar
 from inference.cli.client import Answer, Client, segment
 from inference.cli.errors import BadValue, NotThere
 from inference.cli.wire import KeyView, TokenView
-from inference.contracts.console import DeploymentView, DeviceView, NodeView, OperationView, PoolView, WorkerView
 from inference.contracts.states import NodeDesired, Role
+from inference.contracts.views.fleet import DeviceView, NodeView
+from inference.contracts.views.operations import OperationView
+from inference.contracts.views.pools import DeploymentView, PoolView, WorkerView
 
 T = TypeVar("T")
 

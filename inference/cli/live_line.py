@@ -10,8 +10,8 @@ from rich.status import Status
 from rich.text import Text
 
 from inference.cli.plain import plain
-from inference.contracts.console import OperationStepView, OperationView
 from inference.contracts.states import OperationState, StepState
+from inference.contracts.views.operations import OperationStepView, OperationView
 
 _MARKS = {StepState.RUNNING: "…", StepState.DONE: "✓", StepState.FAILED: "✗", StepState.SKIPPED: "-"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from inference.cli.output import Column, Output
-from inference.contracts.console import OperationPreview, OperationView, PreviewMoment
+from inference.contracts.views.operations import OperationPreview, OperationView, PreviewMoment
 
 
 def show_preview(out: Output, operation: OperationView | None) -> None:

@@ -10,8 +10,8 @@ from time import sleep as sleep_for
 from inference.cli.client import Answer, Client
 from inference.cli.errors import CliError, ExitCode, TimedOut
 from inference.cli.live_line import LiveLine
-from inference.contracts.console import OperationView
 from inference.contracts.states import OPERATION_OPEN
+from inference.contracts.views.operations import OperationView
 
 POLL_S = 1.0
 

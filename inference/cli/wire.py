@@ -11,9 +11,11 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from inference.contracts.console import DeploymentView, NodeView, OperationView, PoolView, RolloutView
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import UserRole
+from inference.contracts.views.fleet import NodeView
+from inference.contracts.views.operations import OperationView
+from inference.contracts.views.pools import DeploymentView, PoolView, RolloutView
 
 T = TypeVar("T")
 

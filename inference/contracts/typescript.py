@@ -16,18 +16,13 @@ from typing import Any
 import msgspec
 import msgspec.inspect as mi
 
-from inference.contracts.console import (
-    AuditEntryView,
-    ConsoleEvent,
-    ConsoleMessage,
-    JoinTokenOpenView,
-    LinkView,
-    ModelFitView,
-    WeightsView,
-)
+from inference.contracts.console import ConsoleEvent, ConsoleMessage
 from inference.contracts.errors import ErrorCode
 from inference.contracts.states import FinishReason, LogRun, UserRole
 from inference.contracts.timings import RequestTiming
+from inference.contracts.views.audit import AuditEntryView
+from inference.contracts.views.fleet import JoinTokenOpenView, LinkView
+from inference.contracts.views.models import ModelFitView, WeightsView
 
 #: What the console reads; everything these mention is written too.
 ROOTS: tuple[Any, ...] = (

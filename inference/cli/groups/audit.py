@@ -15,7 +15,7 @@ from inference.cli.errors import BadValue
 from inference.cli.group import group
 from inference.cli.output import Column
 from inference.contracts import codec
-from inference.contracts.console import AuditEntryView
+from inference.contracts.views.audit import AuditEntryView
 
 app = group("Audit: every write that went through; for admins.")
 

@@ -24,8 +24,9 @@ from inference.cli.wire import (
     ReasonBody,
     RebalanceBody,
 )
-from inference.contracts.console import DeploymentView, OperationView, RevisionView
 from inference.contracts.states import PlacementStrategy, Role
+from inference.contracts.views.operations import OperationView
+from inference.contracts.views.pools import DeploymentView, RevisionView
 
 app = group("Deployments: models that are served, each by its pools of workers.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inference.cli.output import Column
 from inference.cli.sizes import percent, size
-from inference.contracts.console import DeviceView, NodeView
+from inference.contracts.views.fleet import DeviceView, NodeView
 
 OnNode = tuple[NodeView, DeviceView]
 

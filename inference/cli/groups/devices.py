@@ -15,7 +15,7 @@ from inference.cli.groups.device_table import DEVICE_COLUMNS, condition, device_
 from inference.cli.labels import relabelled
 from inference.cli.sizes import percent, size
 from inference.cli.wire import DeviceBody
-from inference.contracts.console import DeviceView, NodeView
+from inference.contracts.views.fleet import DeviceView, NodeView
 
 app = group("Devices: GPUs, parts of GPUs, and CPU slots.")
 

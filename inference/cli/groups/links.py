@@ -14,8 +14,8 @@ from inference.cli.group import group
 from inference.cli.output import Column
 from inference.cli.sizes import size
 from inference.cli.wire import MeasureBody, OperationAnswer
-from inference.contracts.console import LinkView, NodeView
 from inference.contracts.states import NodeDesired, NodePhase
+from inference.contracts.views.fleet import LinkView, NodeView
 
 app = group("Links: the network between nodes, as the KV cache travels over it.")
 

@@ -18,8 +18,9 @@ from inference.cli.group import group
 from inference.cli.output import Column
 from inference.cli.sizes import share, size
 from inference.cli.wire import FetchAnswer, FetchBody, ModelBody, ModelChangeBody
-from inference.contracts.console import ModelFitView, ModelView, NodeView, WeightsView
 from inference.contracts.states import NodeDesired, NodePhase
+from inference.contracts.views.fleet import NodeView
+from inference.contracts.views.models import ModelFitView, ModelView, WeightsView
 
 app = group("Models: what can be served.")
 

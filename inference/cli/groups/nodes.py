@@ -17,8 +17,8 @@ from inference.cli.labels import relabelled
 from inference.cli.output import Column
 from inference.cli.sizes import size
 from inference.cli.wire import JoinTokenBody, JoinTokenView, NodeBody, NodeOperationAnswer, ReasonBody
-from inference.contracts.console import JoinTokenOpenView, NodeView
 from inference.contracts.states import NodeDesired, NodePhase
+from inference.contracts.views.fleet import JoinTokenOpenView, NodeView
 
 app = group("Nodes: machines with devices, each with its agent.")
 

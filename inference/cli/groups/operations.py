@@ -13,8 +13,8 @@ from inference.cli.group import group
 from inference.cli.output import Column
 from inference.cli.preview import show_preview
 from inference.cli.wire import ReasonBody
-from inference.contracts.console import OperationView
 from inference.contracts.states import OperationKind, OperationState
+from inference.contracts.views.operations import OperationView
 
 app = group("Operations: everything that operators asked for, step by step.")
 

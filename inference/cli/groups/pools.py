@@ -15,8 +15,8 @@ from inference.cli.group import group
 from inference.cli.groups.worker_table import WORKER_COLUMNS
 from inference.cli.output import Column
 from inference.cli.wire import PoolAnswer, PoolBody
-from inference.contracts.console import PoolView
 from inference.contracts.states import PlacementStrategy, Role
+from inference.contracts.views.pools import PoolView
 
 app = group("Pools: the workers of one stage of one deployment.")
 

@@ -14,7 +14,7 @@ from inference.cli.errors import BadValue
 from inference.cli.group import group
 from inference.cli.settings import Setting, engine_settings
 from inference.cli.wire import OperationAnswer, RollBackBody, RolloutAnswer, RollOutBody, RolloutPolicy
-from inference.contracts.console import DeploymentView
+from inference.contracts.views.pools import DeploymentView
 
 app = group("Revisions of a deployment.")
 

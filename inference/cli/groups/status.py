@@ -13,8 +13,10 @@ from inference.cli.command import Cli, reads
 from inference.cli.groups.deployments import pools_in_short, revision_in_short
 from inference.cli.groups.device_table import condition
 from inference.cli.output import Column
-from inference.contracts.console import DeploymentView, NodeView, OperationView
 from inference.contracts.states import NodeDesired, NodePhase, OperationState
+from inference.contracts.views.fleet import NodeView
+from inference.contracts.views.operations import OperationView
+from inference.contracts.views.pools import DeploymentView
 
 _OPERATIONS = 10
 

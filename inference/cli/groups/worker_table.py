@@ -5,7 +5,7 @@ from __future__ import annotations
 from inference.cli import find
 from inference.cli.output import Column
 from inference.cli.sizes import share
-from inference.contracts.console import WorkerView
+from inference.contracts.views.pools import WorkerView
 
 
 def phase(worker: WorkerView) -> str:

@@ -15,8 +15,8 @@ from controlplane.core.errors import Invalid
 from controlplane.core.listing import Filter, Listing, Page, matching
 from controlplane.core.schema import Parameter, documented
 from controlplane.core.view import ControlView
-from inference.contracts.console import AuditEntryView
 from inference.contracts.states import UserRole
+from inference.contracts.views.audit import AuditEntryView
 
 _TEXT = ("actor", "action", "target_name", "target_id", "reason", "request_id", "address", "before", "after")
 _FILTERS = {

@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from controlplane.audit.models import AuditEntry
 from controlplane.audit.presenters import entry_views
 from inference.contracts import codec
-from inference.contracts.console import AuditEntryView
+from inference.contracts.views.audit import AuditEntryView
 
 _AT_ONCE = 1000
 

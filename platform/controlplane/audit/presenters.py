@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from controlplane.audit.models import AuditEntry
 from controlplane.core.clock import iso
-from inference.contracts.console import AuditEntryView
+from inference.contracts.views.audit import AuditEntryView
 
 
 def entry_view(entry: AuditEntry) -> AuditEntryView:

@@ -22,10 +22,11 @@ from controlplane.core.schema import Parameter, documented
 from controlplane.core.view import ControlView
 from controlplane.operations.asking import on_conflict
 from controlplane.operations.presenters import operation_view
-from inference.contracts.console import ModelFitView, ModelView, OperationView, WeightsView
 from inference.contracts.models import KvLayers, ModelShape
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import FetchState, ModelSource
+from inference.contracts.views.models import ModelFitView, ModelView, WeightsView
+from inference.contracts.views.operations import OperationView
 from inference.planning.model.fit import Load
 
 

@@ -8,9 +8,9 @@ from controlplane.catalog.models import Model
 from controlplane.core.errors import Invalid
 from controlplane.fleet.models import Device
 from inference.contracts.bounds import DTYPES, LARGEST
-from inference.contracts.console import DeviceFitView, ModelFitView
 from inference.contracts.models import ModelShape
 from inference.contracts.states import DeviceKind, NodeDesired
+from inference.contracts.views.models import DeviceFitView, ModelFitView
 from inference.planning.model.fit import Load, Need, need
 
 _MOST_DEVICES = 64

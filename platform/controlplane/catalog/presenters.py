@@ -6,8 +6,8 @@ from controlplane.catalog.models import Model
 from controlplane.catalog.sources import shown_path
 from controlplane.core.clock import iso
 from controlplane.fleet.models import NodeWeights
-from inference.contracts.console import ModelView, WeightsView
 from inference.contracts.states import FetchState, ModelSource
+from inference.contracts.views.models import ModelView, WeightsView
 from inference.planning.model.kv import kv_bytes_of_request, kv_bytes_per_token
 
 

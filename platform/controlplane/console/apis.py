@@ -18,7 +18,8 @@ from controlplane.core.schema import documented
 from controlplane.core.view import ControlView
 from controlplane.telemetry.stream import StreamId
 from inference.contracts import codec
-from inference.contracts.console import Snapshot, TelemetryFrame
+from inference.contracts.console import Snapshot
+from inference.contracts.frames import TelemetryFrame
 
 
 class PlaygroundInfo(msgspec.Struct, frozen=True, kw_only=True):

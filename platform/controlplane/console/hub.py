@@ -20,7 +20,8 @@ from redis.exceptions import RedisError, ResponseError
 from controlplane.console.subscription import Event, Subscription
 from controlplane.telemetry.stream import BEGINNING, StreamId, first_id, last_id
 from inference.contracts import codec, names
-from inference.contracts.console import EventMessage, TelemetryFrame, TelemetryTick
+from inference.contracts.console import EventMessage, TelemetryTick
+from inference.contracts.frames import TelemetryFrame
 
 log = structlog.get_logger()
 

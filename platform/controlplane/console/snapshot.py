@@ -23,7 +23,8 @@ from controlplane.pools.presenters import deployment_view
 from controlplane.pools.selectors import deployment_list
 from controlplane.telemetry.stream import BEGINNING, StreamId
 from inference.contracts import codec
-from inference.contracts.console import Snapshot, SnapshotMessage, TelemetryFrame
+from inference.contracts.console import Snapshot, SnapshotMessage
+from inference.contracts.frames import TelemetryFrame
 
 #: A snapshot so young may be shared between sockets that ask at the same time.
 SHARED_S = 1.0

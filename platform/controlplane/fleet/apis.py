@@ -18,8 +18,9 @@ from controlplane.fleet.presenters import device_view, link_view, node_views
 from controlplane.operations.asking import on_conflict
 from controlplane.operations.models import Operation
 from controlplane.operations.presenters import operation_view
-from inference.contracts.console import DeviceView, LinkView, NodeView, OperationView
 from inference.contracts.states import NodeDesired, NodePhase
+from inference.contracts.views.fleet import DeviceView, LinkView, NodeView
+from inference.contracts.views.operations import OperationView
 
 
 class NodeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

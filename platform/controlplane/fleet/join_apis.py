@@ -16,8 +16,8 @@ from controlplane.core.schema import documented
 from controlplane.core.view import ControlView
 from controlplane.fleet import desired, joining, selectors
 from controlplane.fleet.presenters import join_token_view
-from inference.contracts.console import JoinTokenOpenView
 from inference.contracts.reports import NodeHello, NodeWelcome
+from inference.contracts.views.fleet import JoinTokenOpenView
 
 _JOIN_SCHEME = "Join "
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from controlplane.core.clock import iso, iso_or_none
 from controlplane.fleet.models import Device, JoinToken, Link, Node
 from controlplane.fleet.selectors import device_holders
-from inference.contracts.console import DeviceView, JoinTokenOpenView, LinkView, NodeView
 from inference.contracts.states import DeviceKind, NodeDesired, NodePhase
+from inference.contracts.views.fleet import DeviceView, JoinTokenOpenView, LinkView, NodeView
 
 #: A clock that is off by more than this is worth a warning; a report also takes its time to arrive.
 CLOCK_OFFSET_S = 5.0

@@ -19,8 +19,8 @@ from controlplane.operations import selectors, services
 from controlplane.operations.asking import on_conflict
 from controlplane.operations.presenters import operation_view, operation_views
 from controlplane.operations.workflows import Target
-from inference.contracts.console import OperationView
 from inference.contracts.states import OperationKind, OperationState
+from inference.contracts.views.operations import OperationView
 
 _TEXT = ("title", "reason", "outcome")
 

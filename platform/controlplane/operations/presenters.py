@@ -11,8 +11,8 @@ from controlplane.core.clock import iso, iso_or_none
 from controlplane.operations import selectors
 from controlplane.operations.models import Operation, OperationStep, OperationTarget
 from controlplane.operations.workflows import is_cancellable, is_retryable
-from inference.contracts.console import OperationPreview, OperationStepView, OperationTargetView, OperationView
 from inference.contracts.states import OperationKind, OperationState, StepState
+from inference.contracts.views.operations import OperationPreview, OperationStepView, OperationTargetView, OperationView
 
 #: Where the console shows a target of each kind.
 _PAGES = {

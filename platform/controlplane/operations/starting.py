@@ -16,8 +16,8 @@ from controlplane.operations import conflicts, transitions
 from controlplane.operations.models import Operation, OperationTarget
 from controlplane.operations.queue import dequeue_on_commit
 from controlplane.operations.workflows import OnConflict, Target, workflow_of
-from inference.contracts.console import OperationPreview
 from inference.contracts.states import OPERATION_OPEN, OperationKind, OperationState
+from inference.contracts.views.operations import OperationPreview
 
 log = structlog.get_logger()
 

@@ -10,8 +10,8 @@ from controlplane.pools.models import Deployment, Pool, Revision, Worker
 from controlplane.pools.pairing import Peer, conflicts, serves
 from controlplane.pools.planning.revisions import candidate_workers
 from controlplane.pools.planning.snapshot import PoolSeen
-from inference.contracts.console import DeploymentView, PoolView, RevisionView, RolloutView, WorkerView
 from inference.contracts.states import STARTING_UP, NodePhase, Role, WorkerDesired, WorkerPhase
+from inference.contracts.views.pools import DeploymentView, PoolView, RevisionView, RolloutView, WorkerView
 
 #: The newest so many; the rest is asked for by itself.
 REVISIONS_SHOWN = 20

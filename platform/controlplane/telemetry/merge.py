@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from controlplane.telemetry.stream import StreamId
-from inference.contracts.console import DeploymentFrame, PoolFrame, Quantiles, TelemetryFrame
+from inference.contracts.frames import DeploymentFrame, PoolFrame, Quantiles, TelemetryFrame
 from inference.contracts.histogram import Histogram
 from inference.contracts.timings import Counter, Gauge, Latency, Window
 

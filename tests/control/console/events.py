@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from controlplane.core.redis import sync_client
 from inference.contracts import codec, names
-from inference.contracts.console import DeploymentRemoved, TelemetryFrame, TelemetryTick
+from inference.contracts.console import DeploymentRemoved, TelemetryTick
+from inference.contracts.frames import TelemetryFrame
 
 
 def removed(name: str) -> DeploymentRemoved:

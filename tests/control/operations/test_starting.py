@@ -9,8 +9,9 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from controlplane.core.errors import Conflict, Invalid
 from controlplane.operations.models import Operation, OperationTarget
 from controlplane.operations.services import OnConflict, operation_finish
-from inference.contracts.console import OperationChanged, OperationPreview
+from inference.contracts.console import OperationChanged
 from inference.contracts.states import OperationKind, OperationState
+from inference.contracts.views.operations import OperationPreview
 from tests.control.conftest import Outbox
 from tests.control.operations.conftest import Wanted
 from tests.control.operations.records import CHAT, OTHER, P1, P2, start

@@ -24,10 +24,10 @@ from controlplane.pools.presenters import deployment_view
 from controlplane.pools.routing import deployment_routes
 from controlplane.pools.services import Resized, Shape
 from inference.contracts import codec, names
-from inference.contracts.console import DeploymentView
 from inference.contracts.reports import Address, DeviceReport, LinkReport, NodeReport, WorkerLoad, WorkerReport
 from inference.contracts.specs import EngineSettings, LinkSpec, NodeSpec, WorkerSpec
 from inference.contracts.states import DeviceKind, NodePhase, Role, WorkerDesired, WorkerPhase
+from inference.contracts.views.pools import DeploymentView
 from tests.control.conftest import OPERATOR, Clock, Outbox
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controlplane.telemetry.merge import Live, Series, combine, place, roll_up
 from controlplane.telemetry.stream import BEGINNING, StreamId
 from inference.contracts import codec
-from inference.contracts.console import DeploymentFrame, PoolFrame, TelemetryFrame
+from inference.contracts.frames import DeploymentFrame, PoolFrame, TelemetryFrame
 from inference.contracts.states import Role
 from inference.contracts.timings import Counter, Gauge, Latency, Window
 

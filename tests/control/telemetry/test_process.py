@@ -25,7 +25,8 @@ from controlplane.telemetry.models import RollUp
 from controlplane.telemetry.process import CATCH_UP_S, Recorder, TelemetryProcess, Ticker
 from controlplane.telemetry.rollups import RollUpWriter
 from inference.contracts import codec, names
-from inference.contracts.console import TelemetryFrame, TelemetryTick
+from inference.contracts.console import TelemetryTick
+from inference.contracts.frames import TelemetryFrame
 from inference.contracts.timings import Counter, Window
 from inference.testing.valkey import ValkeyServer
 from tests.control.telemetry.published import publish

@@ -10,8 +10,8 @@ import msgspec
 
 from inference.cli.client import Client
 from inference.cli.login import Login
-from inference.contracts.console import OperationView
 from inference.contracts.states import OperationKind, OperationState
+from inference.contracts.views.operations import OperationView
 
 LOGIN = Login(url="http://control", token="tdm-a-secret-of-tests")
 

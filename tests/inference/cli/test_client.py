@@ -7,7 +7,7 @@ import pytest
 
 from inference.cli.errors import ExitCode, Refused, Unreachable
 from inference.cli.wire import OperationAnswer, ReasonBody, SessionView
-from inference.contracts.console import ModelView
+from inference.contracts.views.models import ModelView
 from tests.inference.cli.answers import LOGIN, Script, json, problem
 
 GONE = httpx2.ConnectError("connection refused")

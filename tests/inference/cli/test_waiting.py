@@ -12,8 +12,8 @@ from rich.console import Console
 from inference.cli.errors import ExitCode, Refused, TimedOut
 from inference.cli.live_line import LiveLine
 from inference.cli.waiting import follow
-from inference.contracts.console import OperationStepView, OperationView
 from inference.contracts.states import OperationState, StepState
+from inference.contracts.views.operations import OperationStepView, OperationView
 from tests.inference.cli.answers import Script, Step, json, operation, problem
 
 STEP = OperationStepView(at="2026-03-01T12:00:00Z", text="decode-3 starts", state=StepState.RUNNING)

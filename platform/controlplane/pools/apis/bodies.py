@@ -10,9 +10,10 @@ from rest_framework.request import Request
 from controlplane.core.api import body
 from controlplane.core.errors import Invalid
 from controlplane.pools.rollout.policy import RolloutPolicy
-from inference.contracts.console import DeploymentView, OperationView, PoolView, RolloutView
 from inference.contracts.engines import NATIVE
 from inference.contracts.specs import EngineSettings
+from inference.contracts.views.operations import OperationView
+from inference.contracts.views.pools import DeploymentView, PoolView, RolloutView
 
 T = TypeVar("T")
 

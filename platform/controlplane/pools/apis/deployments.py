@@ -28,8 +28,8 @@ from controlplane.pools.apis.bodies import (
     refuse_unknown_settings,
 )
 from controlplane.pools.presenters import deployment_view, revision_view
-from inference.contracts.console import DeploymentView, RevisionView
 from inference.contracts.states import Role
+from inference.contracts.views.pools import DeploymentView, RevisionView
 
 
 class DeploymentListApi(ControlView):

@@ -19,7 +19,7 @@ from controlplane.operations.presenters import operation_view
 from controlplane.pools import selectors, services
 from controlplane.pools.apis.bodies import OperationAnswer, PoolAnswer, PoolBody, given
 from controlplane.pools.presenters import deployment_view
-from inference.contracts.console import PoolView
+from inference.contracts.views.pools import PoolView
 
 
 class PoolApi(ControlView):

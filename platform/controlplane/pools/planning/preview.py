@@ -11,8 +11,8 @@ from controlplane.pools.planning.course import come_true, written
 from controlplane.pools.planning.plan import plan
 from controlplane.pools.planning.scene import Scene, count
 from controlplane.pools.planning.snapshot import DeviceSeen, Snapshot, WorkerSeen
-from inference.contracts.console import OperationPreview, PreviewMoment
 from inference.contracts.states import NodePhase, Role, WorkerDesired, WorkerPhase
+from inference.contracts.views.operations import OperationPreview, PreviewMoment
 
 #: Longest course that is worked out, in plans. A full fleet is replaced a tenth at a time, in two plans each.
 _ROUNDS = 64

@@ -27,8 +27,8 @@ from controlplane.pools.models import Deployment, Worker
 from controlplane.pools.news import worker_news
 from controlplane.pools.planning.preview import preview
 from controlplane.pools.seeing import snapshot, worker_seen
-from inference.contracts.console import OperationPreview
 from inference.contracts.states import NodeDesired, OperationKind, OperationState, Role
+from inference.contracts.views.operations import OperationPreview
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,8 +18,8 @@ from controlplane.pools.models import Worker
 from controlplane.pools.node_spec import node_specs_renew
 from controlplane.pools.routing import routing_table_publish
 from controlplane.pools.workflows.node_drain import deployments_on
-from inference.contracts.console import OperationPreview
 from inference.contracts.states import NodeDesired, NodePhase, OperationKind, OperationState
+from inference.contracts.views.operations import OperationPreview
 
 
 @transaction.atomic

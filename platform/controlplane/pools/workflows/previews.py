@@ -10,7 +10,7 @@ import msgspec
 from controlplane.pools.models import Deployment, Pool, Worker
 from controlplane.pools.planning.preview import preview
 from controlplane.pools.seeing import snapshot
-from inference.contracts.console import OperationPreview
+from inference.contracts.views.operations import OperationPreview
 
 
 def preview_of(

@@ -9,8 +9,9 @@ import pytest
 from rest_framework.test import APIClient
 
 from controlplane.pools.models import Deployment, Pool
-from inference.contracts.console import DeploymentView, OperationView, PoolView
 from inference.contracts.states import WorkerPhase
+from inference.contracts.views.operations import OperationView
+from inference.contracts.views.pools import DeploymentView, PoolView
 from tests.control.conftest import OPERATOR
 from tests.control.pools.world import World
 

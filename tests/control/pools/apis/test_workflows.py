@@ -13,8 +13,9 @@ from controlplane.audit.models import AuditEntry
 from controlplane.operations.models import Operation
 from controlplane.pools.apis.bodies import RolloutAnswer
 from controlplane.pools.models import Deployment, Revision, Rollout
-from inference.contracts.console import DeploymentView, OperationView, PoolView, RevisionView
 from inference.contracts.states import OperationKind, OperationState, WorkerPhase
+from inference.contracts.views.operations import OperationView
+from inference.contracts.views.pools import DeploymentView, PoolView, RevisionView
 from tests.control.conftest import OPERATOR
 from tests.control.pools.world import World
 

@@ -8,8 +8,8 @@ from time import process_time
 from controlplane.pools.planning.plan import plan
 from controlplane.pools.planning.preview import preview
 from controlplane.pools.planning.snapshot import DeviceSeen, NodeSeen, PoolSeen, Snapshot
-from inference.contracts.console import PreviewMoment
 from inference.contracts.states import DeviceKind, NodeDesired, NodePhase, Role, WorkerDesired, WorkerPhase
+from inference.contracts.views.operations import PreviewMoment
 from tests.control.pools.planning.fleets import fleet, worker
 
 #: So that no preview warns of what is not known.
