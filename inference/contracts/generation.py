@@ -18,20 +18,47 @@ from inference.contracts.reports import Address
 from inference.contracts.states import FinishReason, PrefillPath
 
 
+class JsonGrammar(msgspec.Struct, frozen=True, kw_only=True, tag="json"):
+    """The answer is one JSON value that conforms to `schema`, a JSON Schema as text."""
+
+    schema: str
+
+
+Grammar = JsonGrammar
+
+
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     """How tokens are chosen.
 
-    max_tokens: exactly so many unless the answer ends before. temperature 0 is greedy. top_k 0 and top_p 1 do not
-    restrict. seed: fixed by the router before dispatch, so that prefill and decode draw from one sequence.
+    n: so many answers to the one prompt, each drawn for itself. max_tokens: of one answer; exactly so many unless it
+    ends before. min_tokens: before so many, neither an end of sequence nor a stop string ends it.
+    temperature 0 is greedy. Of the tokens, min_p keeps those at least so likely as `min_p` times the likeliest, then
+    top_k the so many likeliest, then top_p the likeliest that hold such a share together; 0, 0 and 1 keep all.
+    repetition_penalty divides (what is negative: multiplies) the logits of tokens in prompt and answer; 1 does nothing.
+    frequency_penalty is taken off a logit once for each time that the token stands in the answer, presence_penalty
+    once. logit_bias: token id -> what is added to its logit.
+    seed: fixed by the router before dispatch, so that prefill and decode draw from one sequence.
+    logprobs: tell the log-probability of every token and of so many of the likeliest beside it, by the model alone,
+    before any of the above; None tells none.
+    grammar: what the answer must be.
     """
 
     max_tokens: int
+    n: int = 1
+    min_tokens: int = 0
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: dict[int, float] = {}
     seed: int = 0
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
+    logprobs: int | None = None
+    grammar: Grammar | None = None
 
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +89,7 @@ class ReserveRequest(msgspec.Struct, frozen=True, kw_only=True):
     clip_max_tokens: the client named no limit, so `sampling.max_tokens` is only a default: when prompt and answer
     together would pass the context length (or could never fit the worker's KV), the worker lowers the limit to what
     fits instead of refusing. A prompt that leaves no room for one token is refused either way.
+    echo: tell the prompt's text in the ticket.
     """
 
     request_id: str
@@ -69,6 +97,7 @@ class ReserveRequest(msgspec.Struct, frozen=True, kw_only=True):
     prompt: Prompt
     sampling: Sampling
     clip_max_tokens: bool = False
+    echo: bool = False
 
 
 class Ticket(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +108,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     router puts it into the sampling of the `PrefillRequest`.
     lease_s: the ticket ends so long after the last renewal; every arriving KV frame and an open generate call renew.
     transfer: where KV for it is received; None when the worker takes no hand-offs.
+    prompt_text: the prompt as text, where it was asked for.
     """
 
     ticket_id: str
@@ -90,6 +120,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int
     lease_s: float
     transfer: Address | None
+    prompt_text: str | None = None
 
 
 class PrefillRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,11 +149,34 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
     path: PrefillPath
 
 
+class TokenLogprob(msgspec.Struct, frozen=True, kw_only=True):
+    """token: a token as text, broken characters replaced; `bytes` are what it really stands for. logprob: natural
+    logarithm of its probability."""
+
+    token: str
+    logprob: float
+    bytes: tuple[int, ...]
+
+
+class ChosenLogprob(TokenLogprob, frozen=True, kw_only=True):
+    """A token of the answer. top_logprobs: the likeliest tokens of its place, so many as were asked for."""
+
+    top_logprobs: tuple[TokenLogprob, ...] = ()
+
+
 class TokenDelta(msgspec.Struct, frozen=True, kw_only=True, tag="token"):
-    """New tokens and the text that became certain with them (may be empty: a held back partial character or stop)."""
+    """New tokens of one answer and the text that became certain with them (may be empty: a held back partial character
+    or stop).
+
+    answer: which of the request's answers, from 0. finish: set with the last tokens of that answer. logprobs: where
+    asked for, one entry for each token but those that end the answer as end of sequence.
+    """
 
     token_ids: tuple[int, ...]
     text: str
+    answer: int = 0
+    finish: FinishReason | None = None
+    logprobs: tuple[ChosenLogprob, ...] = ()
 
 
 class WorkerTimings(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,10 +202,11 @@ class HandoffDone(msgspec.Struct, frozen=True, kw_only=True, tag="handoff"):
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
-    """Closes a stream whose answer is complete. text: what was held back until now.
+    """Closes a stream whose answers are complete. text: what was held back until now.
 
-    A prefill worker sends it instead of `HandoffDone` when the first token already ended the answer.
-    completion_tokens: all tokens of the answer, the prefill worker's first one included.
+    A prefill worker sends it instead of `HandoffDone` when the first token already ended every answer.
+    completion_tokens: all tokens of the answers, the prefill worker's first ones included. reason: of the answer that
+    ended last.
     """
 
     reason: FinishReason

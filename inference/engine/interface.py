@@ -12,11 +12,11 @@ engine never frees a handle by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from inference.contracts.generation import Prompt, Sampling
+from inference.contracts.generation import ChosenLogprob, Prompt, Sampling
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.states import FinishReason, Role
 from inference.contracts.timings import Window
@@ -27,7 +27,8 @@ class EngineInfo:
     """What an engine is. Two engines may exchange KV only when `fingerprint` is equal: it covers the shape of K and
     V, rope parameters, dtype, block size, layout version and the weights.
 
-    layout: (layers, kv heads, head size). kv_bytes_per_token: K and V over all layers.
+    kv_bytes_per_token: K and V over all layers. windows: per layer, how many tokens each token sees, itself included;
+    None sees all. Empty: every layer sees all.
     """
 
     model_name: str
@@ -38,29 +39,39 @@ class EngineInfo:
     kv_blocks_total: int
     kv_bytes_per_token: int
     layers: int
+    windows: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class KVHandle:
-    """Names a reservation of KV blocks. `capacity`: tokens it has room for (whole blocks)."""
+    """Names a reservation of KV blocks.
+
+    capacity: tokens it has room for (whole blocks). cached_tokens: leading tokens of the prompt it was reserved for whose
+    KV the engine has already, so that nobody need compute or send it; always less than the whole prompt.
+    """
 
     handle_id: int
     capacity: int
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One new token of a request. text: what became certain with it; finish: set on the last one, whose `text` then
-    holds everything that was held back."""
+    """One new token of a request. text: what became certain with it; finish: set on the last one of its answer, whose
+    `text` then holds everything that was held back. answer: which of the request's answers (`Sampling.n`), from 0.
+    logprob: where asked for, unless the token is an end of sequence."""
 
     token_id: int
     text: str
     finish: FinishReason | None
+    answer: int = 0
+    logprob: ChosenLogprob | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Prompt tokens [start, end) were computed: their KV is complete and may be exported. `done` on the last chunk."""
+    """KV of prompt tokens [start, end) is complete and may be exported. `done` on the last chunk. What was cached comes
+    first, as a chunk of its own."""
 
     start: int
     end: int
@@ -119,8 +130,13 @@ class Engine(Protocol):
         Raises `TandemError(INVALID_REQUEST)` for what can't be laid out (no chat template, bad roles, ids out of
         range, an empty prompt)."""
 
-    def reserve(self, capacity: int) -> KVHandle:
-        """Blocks for `capacity` tokens, all or nothing.
+    def reserve(self, capacity: int, prompt: Sequence[int] = (), *, answers: int = 1, salt: str = "") -> KVHandle:
+        """Blocks for `capacity` tokens, prompt and answer, for each of `answers` answers; all or nothing.
+
+        prompt: what will be read into them. KV of its beginning that is known from earlier requests is taken over
+        (`KVHandle.cached_tokens`), and what these blocks will hold may serve later requests. Empty: neither. answers:
+        the prompt is read, exported and imported once; the engine gives each further answer a copy of its KV. salt:
+        requests share KV only with those of the same salt.
 
         Raises `TandemError(KV_FULL)` when they are not free now, `TandemError(CONTEXT_LENGTH_EXCEEDED)` when they never
         could be."""
@@ -128,16 +144,38 @@ class Engine(Protocol):
     def release(self, handle: KVHandle) -> None: ...
 
     def prefill(
-        self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink, *, report_progress: bool
+        self,
+        handle: KVHandle,
+        token_ids: list[int],
+        sampling: Sampling,
+        sink: Sink,
+        *,
+        report_progress: bool,
+        priority: int = 0,
     ) -> None:
-        """Read the prompt and make the first token (one `token` call), then stop; KV stays in `handle`."""
+        """Read the prompt and make the first token of every answer (one `token` call each), then stop; KV stays in
+        `handle`, which needs room for the prompt alone.
 
-    def generate(self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink) -> None:
-        """Read the prompt and write the whole answer."""
+        priority: of two requests the one with the smaller number is computed first."""
 
-    def resume(self, handle: KVHandle, token_ids: list[int], first_token: int, sampling: Sampling, sink: Sink) -> None:
-        """Go on after `first_token`, whose text was given elsewhere; KV of all of `token_ids` was imported into
-        `handle`. The first `token` call is the second token of the answer."""
+    def generate(
+        self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink, *, priority: int = 0
+    ) -> None:
+        """Read the prompt and write the whole answer, or all `sampling.n` of them."""
+
+    def resume(
+        self,
+        handle: KVHandle,
+        token_ids: list[int],
+        first_tokens: tuple[int, ...],
+        sampling: Sampling,
+        sink: Sink,
+        *,
+        priority: int = 0,
+    ) -> None:
+        """Go on after `first_tokens`, one of each answer, whose text was given elsewhere; KV of the `token_ids` after
+        the cached ones was imported into `handle`: of a layer with a window at least those that the next token sees. The
+        first `token` call of an answer is its second token; there is none for an answer that its first token ended."""
 
     def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> memoryview:
         """KV of tokens [start, end) of `layers` as contiguous bytes in wire layout [layer, K|V, head, token, dim].

@@ -185,7 +185,10 @@ class NativeEngine:
     def generate(self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink) -> None:
         self._submit(self._sequence(handle, token_ids, sampling, sink), len(token_ids) + sampling.max_tokens - 1)
 
-    def resume(self, handle: KVHandle, token_ids: list[int], first_token: int, sampling: Sampling, sink: Sink) -> None:
+    def resume(
+        self, handle: KVHandle, token_ids: list[int], first_tokens: tuple[int, ...], sampling: Sampling, sink: Sink
+    ) -> None:
+        (first_token,) = first_tokens
         sequence = self._sequence(handle, token_ids, sampling, sink)
         if sequence.text.push(first_token).finish is not None:
             raise ValueError("the answer ended with its first token: there is nothing to go on with")

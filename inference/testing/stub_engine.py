@@ -180,7 +180,10 @@ class StubEngine:
     def generate(self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink) -> None:
         self._submit(_Request(handle, token_ids, sampling, sink))
 
-    def resume(self, handle: KVHandle, token_ids: list[int], first_token: int, sampling: Sampling, sink: Sink) -> None:
+    def resume(
+        self, handle: KVHandle, token_ids: list[int], first_tokens: tuple[int, ...], sampling: Sampling, sink: Sink
+    ) -> None:
+        (first_token,) = first_tokens
         request = _Request(handle, token_ids, sampling, sink, computed=len(token_ids), made=1)
         request.text.feed(self._model.piece(first_token))
         self._submit(request)

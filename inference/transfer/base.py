@@ -81,15 +81,15 @@ class Pushed:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstToken:
-    """The prompt is read and the answer goes on after this token: the fill may be committed."""
+class FirstTokens:
+    """The prompt is read and the answers go on after these tokens, one of each: the fill may be committed."""
 
-    token_id: int
+    token_ids: tuple[int, ...]
 
 
-#: What feeds a push: ranges as they are computed, in order and the last one `done`, then the first token. An error ends
+#: What feeds a push: ranges as they are computed, in order and the last one `done`, then the first tokens. An error ends
 #: the fill with that cause.
-Computed = asyncio.Queue[Progress | FirstToken | TandemError]
+Computed = asyncio.Queue[Progress | FirstTokens | TandemError]
 
 
 class KVSource(Protocol):

@@ -120,12 +120,17 @@ class Fills:
                 ErrorCode.CHECKSUM_MISMATCH,
                 f"the sum over {fill.bytes} bytes that arrived is not that of {header.bytes} bytes sent",
             )
-        if not 0 <= header.first_token < self._engine.info.vocab_size:
-            raise TandemError(ErrorCode.TRANSFER_FAILED, f"first token {header.first_token} is not in the vocabulary")
+        self._check_first_tokens(header.first_tokens, fill.ticket.sampling.n)
         del self._open[header.ticket_id]
-        self._tickets.commit(fill.ticket, header.first_token)
+        self._tickets.commit(fill.ticket, header.first_tokens)
         self._counters.fills_received += 1
         return wire.Accepted(ticket_id=header.ticket_id)
+
+    def _check_first_tokens(self, tokens: tuple[int, ...], answers: int) -> None:
+        if len(tokens) != answers:
+            raise TandemError(ErrorCode.TOKEN_COUNT_MISMATCH, f"{len(tokens)} first tokens of {answers} answers")
+        if any(not 0 <= token < self._engine.info.vocab_size for token in tokens):
+            raise TandemError(ErrorCode.TRANSFER_FAILED, f"first tokens {tokens} are not all in the vocabulary")
 
     def _abort(self, header: wire.Abort) -> wire.Header | None:
         fill = self._open.pop(header.ticket_id, None)

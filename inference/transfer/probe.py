@@ -29,7 +29,7 @@ from inference.process.logs import configure_logging
 from inference.process.secret import read_cluster_secret
 from inference.process.tls import NodeTls, read_node_tls
 from inference.transfer import wire
-from inference.transfer.base import Computed, FirstToken, PushOrder, TransferCounters, TransferLimits
+from inference.transfer.base import Computed, FirstTokens, PushOrder, TransferCounters, TransferLimits
 from inference.transfer.handshake import greet_receiver
 from inference.transfer.link import Link, as_tandem_error
 from inference.transfer.probe_kv import (
@@ -121,7 +121,7 @@ async def _push(sender: TcpSender, target: Address, ticket: str) -> int:
     prompt = prompt_of(ticket)
     computed: Computed = asyncio.Queue()
     computed.put_nowait(Progress(start=0, end=len(prompt), done=True))
-    computed.put_nowait(FirstToken(0))
+    computed.put_nowait(FirstTokens((0,)))
     handle = KVHandle(handle_id=0, capacity=len(prompt))
     order = PushOrder(request_id=ticket, ticket_id=ticket, target=target, token_ids=prompt, handle=handle)
     return (await sender.push(order, computed)).bytes

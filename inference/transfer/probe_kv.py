@@ -92,8 +92,8 @@ class ProbeTickets(TicketTable):
             issued.ticket_id = ticket_id
         return super().open(ticket_id)
 
-    def commit(self, ticket: HeldTicket, first_token: int) -> None:
-        super().commit(ticket, first_token)
+    def commit(self, ticket: HeldTicket, first_tokens: tuple[int, ...]) -> None:
+        super().commit(ticket, first_tokens)
         self.close(ticket)
         if ticket.ticket_id.rsplit("/", 2)[1] == str(LAST):
             self.measured.set()

@@ -15,7 +15,7 @@ import structlog
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import Address
 from inference.transfer import wire
-from inference.transfer.base import Computed, FirstToken, KVSource, Pushed, PushOrder, TransferCounters, TransferLimits
+from inference.transfer.base import Computed, FirstTokens, KVSource, Pushed, PushOrder, TransferCounters, TransferLimits
 from inference.transfer.handshake import greet_receiver
 from inference.transfer.link import Link, LinkClosed, as_tandem_error
 
@@ -135,7 +135,7 @@ class TcpSender:
             await asyncio.gather(feed, verdict, return_exceptions=True)
 
     async def _feed(self, link: Link, order: PushOrder, sent: _Sent, computed: Computed) -> None:
-        while not isinstance(item := await computed.get(), FirstToken):
+        while not isinstance(item := await computed.get(), FirstTokens):
             if isinstance(item, TandemError):
                 raise item
             await self._send_range(link, order, sent, item.start, item.end)
@@ -144,7 +144,7 @@ class TcpSender:
             tokens=sent.tokens,
             bytes=sent.bytes,
             digest=sent.digest.value,
-            first_token=item.token_id,
+            first_tokens=item.token_ids,
         )
         async with asyncio.timeout(self._limits.frame_s):
             await link.send(commit)

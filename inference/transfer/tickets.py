@@ -46,7 +46,7 @@ LEASED = frozenset({TicketState.RESERVED, TicketState.FILLING, TicketState.COMMI
 class HeldTicket:
     """One live ticket.
 
-    first_token, committed_at: set by the commit. ended: why it ended before its answer was whole. settled: set when it
+    first_tokens, committed_at: set by the commit. ended: why it ended before its answer was whole. settled: set when it
     is committed or over. on_end: told of an end that came from elsewhere.
     """
 
@@ -58,7 +58,7 @@ class HeldTicket:
     expires_at: float
     state: TicketState = TicketState.RESERVED
     callers: int = 0
-    first_token: int | None = None
+    first_tokens: tuple[int, ...] | None = None
     committed_at: float | None = None
     ended: TandemError | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -146,10 +146,10 @@ class TicketTable:
         self.renew(ticket)
         return ticket
 
-    def commit(self, ticket: HeldTicket, first_token: int) -> None:
+    def commit(self, ticket: HeldTicket, first_tokens: tuple[int, ...]) -> None:
         """All KV of `ticket` is here and verified."""
         ticket.state = TicketState.COMMITTED
-        ticket.first_token = first_token
+        ticket.first_tokens = first_tokens
         ticket.committed_at = self._clock()
         self.renew(ticket)
         ticket.settled.set()

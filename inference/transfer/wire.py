@@ -15,7 +15,7 @@ One connection, sender on the left; every message names its ticket, so fills may
     Open(ticket, ...)       ──>                                    the sender's fingerprint, prompt digest and count
                             <──  Opened
     Data(slice, checksum)+  ──>                                    KV bytes, [layer, K|V, head, token, dim]
-    Commit(digest, token)   ──>
+    Commit(digest, tokens)  ──>
                             <──  Accepted                          only now may a token be made from this KV
     Abort                   ──>
 
@@ -35,7 +35,7 @@ import xxhash
 from inference.contracts.errors import ErrorCode, TandemError
 
 MAGIC = b"TKV\0"
-VERSION = 1
+VERSION = 2
 _SIZES = struct.Struct("!4sHHI")
 _SUM = struct.Struct("!I")
 PREAMBLE_BYTES = _SIZES.size + _SUM.size
@@ -85,13 +85,14 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, tag="data"):
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, tag="commit"):
-    """Ends a fill. bytes: payload bytes sent. digest: `FrameDigest` over all its frames."""
+    """Ends a fill. bytes: payload bytes sent. digest: `FrameDigest` over all its frames. first_tokens: one of each
+    answer."""
 
     ticket_id: str
     tokens: int
     bytes: int
     digest: int
-    first_token: int
+    first_tokens: tuple[int, ...]
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True, tag="accepted"):

@@ -144,21 +144,21 @@ class AnswerService:
             self._recorder.count(Counter.LOCAL_PREFILLS)
             engine.generate(held.handle, held.token_ids, held.sampling, sink)
             return
-        first_token = await self._committed(held)
+        first_tokens = await self._committed(held)
         self._tickets.answer(held, after=TicketState.COMMITTED)
-        engine.resume(held.handle, held.token_ids, first_token, held.sampling, sink)
+        engine.resume(held.handle, held.token_ids, first_tokens, held.sampling, sink)
 
-    async def _committed(self, held: HeldTicket) -> int:
-        """Wait for verified KV; the first token, which the prefill worker has given already."""
+    async def _committed(self, held: HeldTicket) -> tuple[int, ...]:
+        """Wait for verified KV; the first token of each answer, which the prefill worker has given already."""
         limit_s = self._state.limits.handoff_wait_s
         try:
             async with asyncio.timeout(limit_s):
                 await held.settled.wait()
         except TimeoutError:
             raise TandemError(ErrorCode.DEADLINE_EXCEEDED, f"no KV was committed within {limit_s:g} s") from None
-        if held.first_token is None or held.ended is not None:
+        if held.first_tokens is None or held.ended is not None:
             raise held.ended or TandemError(ErrorCode.CANCELLED, "the ticket ended before its KV came")
-        return held.first_token
+        return held.first_tokens
 
     def _timings(self, held: HeldTicket, path: PrefillPath, sink: RequestSink, asked_at: float) -> WorkerTimings:
         """How long it took until the first token that was made here."""

@@ -22,7 +22,7 @@ from inference.contracts.generation import (
 from inference.contracts.states import Role
 from inference.contracts.timings import Counter, Latency
 from inference.engine.interface import KVHandle, Token
-from inference.transfer.base import FirstToken, KVSender, Pushed, PushOrder, TransferCounters
+from inference.transfer.base import FirstTokens, KVSender, Pushed, PushOrder, TransferCounters
 from inference.worker.blocks import BlockQueue
 from inference.worker.requests import check_sampling
 from inference.worker.sink import RequestSink, between, typed
@@ -119,7 +119,7 @@ class PrefillService:
                     timings=WorkerTimings(queue_s=queue_s, prefill_s=prefill_s),
                 )
                 return
-            sink.computed.put_nowait(FirstToken(token.token_id))
+            sink.computed.put_nowait(FirstTokens((token.token_id,)))
             pushed = await self._verdict(push)
             handoff_s = between(sink.first_token_at, time.monotonic())
             self._note_handoff(pushed, handoff_s)

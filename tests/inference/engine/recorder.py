@@ -109,5 +109,5 @@ def start_hand_over(
                 decode.import_kv(target, layers, chunk.start, chunk.end, kv)
     finally:
         prefill.release(source)
-    decode.resume(target, list(prompt), first.ids[0], sampling, rest)
+    decode.resume(target, list(prompt), tuple(first.ids), sampling, rest)
     return target, rest

@@ -148,7 +148,7 @@ def test_an_end_of_sequence_as_first_token_ends_the_answer_on_the_prefill_side(
     assert [(token.text, token.finish) for token in sink.tokens] == [("", FinishReason.STOP)]
     handle = decode.reserve(100)
     with pytest.raises(ValueError, match="ended with its first token"):
-        decode.resume(handle, PROMPTS[6], sink.ids[0], greedy(5), Recorder())
+        decode.resume(handle, PROMPTS[6], (sink.ids[0],), greedy(5), Recorder())
 
 
 @pytest.mark.parametrize("sampling", [{"temperature": 1.0}, {"temperature": 0.8, "top_p": 0.9}, {"top_k": 7}])

@@ -68,7 +68,7 @@ def generate(engine: Engine, ids=IDS, sampling=GREEDY) -> list[int]:
 def resume(engine: StubEngine, kv: bytes, first: int) -> list[int]:
     handle, told = engine.reserve(len(IDS) + 6), Told()
     engine.import_kv(handle, range(LAYERS), 0, len(IDS), memoryview(kv))
-    engine.resume(handle, IDS, first, GREEDY, told)
+    engine.resume(handle, IDS, (first,), GREEDY, told)
     answer = [first, *told.answer()]
     engine.release(handle)
     return answer

@@ -15,7 +15,7 @@ from inference.contracts.reports import Address
 from inference.testing.stub_engine import StubEngine
 from inference.testing.stub_settings import StubSettings
 from inference.transfer import wire
-from inference.transfer.base import FirstToken, Pushed, PushOrder, TransferCounters, TransferLimits
+from inference.transfer.base import FirstTokens, Pushed, PushOrder, TransferCounters, TransferLimits
 from inference.transfer.handshake import greet_receiver
 from inference.transfer.link import Link
 from inference.transfer.receiver import TcpReceiver
@@ -104,7 +104,7 @@ class Rig:
             tokens=len(ticket.token_ids),
             bytes=sum(len(payload) for _, payload in frames),
             digest=digest.value,
-            first_token=260,
+            first_tokens=(260,),
         )
         return frames, commit
 
@@ -120,7 +120,7 @@ class Rig:
 
 async def _first(sink: RequestSink) -> None:
     with contextlib.suppress(TandemError):  # the push hears of it, too
-        sink.computed.put_nowait(FirstToken((await sink.next_token()).token_id))
+        sink.computed.put_nowait(FirstTokens(((await sink.next_token()).token_id,)))
 
 
 @contextlib.asynccontextmanager

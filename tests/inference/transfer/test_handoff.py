@@ -52,8 +52,8 @@ async def test_the_first_token_travels_with_the_commit():
     async with rig() as r:
         ticket = r.reserve()
         await r.push(ticket)
-        assert ticket.first_token is not None
-        assert 0 <= ticket.first_token < r.decode.info.vocab_size
+        assert ticket.first_tokens is not None
+        assert 0 <= ticket.first_tokens[0] < r.decode.info.vocab_size
 
 
 async def test_one_connection_serves_pushes_one_after_another():

@@ -37,7 +37,7 @@ def test_bytes_of_another_protocol_are_refused():
 
 
 def test_another_version_is_refused_naming_both():
-    with pytest.raises(TandemError, match=r"version 7 .* version 1") as refused:
+    with pytest.raises(TandemError, match=r"version 7 .* version 2") as refused:
         read(raw_frame(b"whatever", version=7))
     assert refused.value.code is ErrorCode.FINGERPRINT_MISMATCH
 
