@@ -12,13 +12,19 @@ def candidate_workers(pools: Sequence[PoolSeen], share: float) -> dict[str, int]
     """Workers that shall run the candidate, by pool, at a share (0..1) of the deployment.
 
     Prefill and decode move together, because only workers of one revision can hand KV to each other: the smallest pool
-    says how many pairs there are, `share` of them (at least one, if any) run the candidate, and every pool gives the
-    same part of its workers. As long as a pair is old, each pool keeps an old worker.
+    says how many pairs there are, `share` of them (at least one) run the candidate, and every pool gives the same part
+    of its workers. As long as a pair is old, each pool keeps an old worker; and below a share of all, one pair stays
+    old, however few there are: a candidate that was not judged yet never serves alone.
     """
-    pairs = min((pool.replicas for pool in pools if pool.replicas), default=0)
+    pairs = pairs_of(pools)
     # Rounded, so that a third of three pairs is one, not the next number above 0.9999999.
-    new = min(pairs, math.ceil(round(share * pairs, 6)))
+    new = pairs if share >= 1 else min(max(0, pairs - 1), math.ceil(round(share * pairs, 6)))
     return {pool.pool_id: pool.replicas * new // pairs if pairs else 0 for pool in pools}
+
+
+def pairs_of(pools: Sequence[PoolSeen]) -> int:
+    """Workers of the smallest pool that shall have any."""
+    return min((pool.replicas for pool in pools if pool.replicas), default=0)
 
 
 def wanted_by_revision(snapshot: Snapshot) -> dict[str, dict[int, int]]:

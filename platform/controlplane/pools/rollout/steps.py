@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from controlplane.pools.planning.revisions import candidate_workers
+from controlplane.pools.planning.revisions import candidate_workers, pairs_of
 from controlplane.pools.planning.snapshot import PoolSeen, WorkerSeen
 from controlplane.pools.progress import is_up
 from controlplane.pools.rollout.health import Health, what_is_wrong
@@ -113,8 +113,11 @@ def _observed_s(rollout: RolloutSeen, now: datetime) -> float:
 
 
 def next_share(share: float, pools: Sequence[PoolSeen], policy: RolloutPolicy) -> float:
-    """The share after `share`: one step more, or one pair."""
-    if policy.step is not None:
-        return min(1.0, share + policy.step)
-    pairs = min((pool.replicas for pool in pools if pool.replicas), default=1)
-    return min(1.0, (round(share * pairs) + 1) / pairs)
+    """The share after `share`: one step more, or one pair. As many steps more as change anything: with one pair, all."""
+    if policy.step is None:
+        pairs = max(1, pairs_of(pools))
+        return min(1.0, (round(share * pairs) + 1) / pairs)
+    now, after = candidate_workers(pools, share), share
+    while after < 1 and candidate_workers(pools, after) == now:
+        after = min(1.0, after + policy.step)
+    return after

@@ -71,15 +71,19 @@ def devices_in_use(state: Snapshot) -> int:
         (3, 6, 0.01, (1, 2)),
         (3, 6, 1 / 3, (1, 2)),
         (3, 6, 0.5, (2, 4)),
+        (3, 6, 0.9, (2, 4)),
         (3, 6, 1.0, (3, 6)),
         (3, 7, 2 / 3, (2, 4)),
-        (1, 5, 0.2, (1, 5)),
+        (1, 5, 0.2, (0, 0)),
+        (1, 5, 0.9, (0, 0)),
+        (1, 5, 1.0, (1, 5)),
+        (1, 0, 0.5, (0, 0)),
         (100, 100, 0.07, (7, 7)),
         (2, 0, 0.5, (1, 0)),
         (0, 0, 1.0, (0, 0)),
     ],
 )
-def test_pools_give_the_same_part_and_at_least_a_pair(
+def test_pools_give_the_same_part_at_least_a_pair_and_the_last_pair_only_at_the_end(
     prefill: int, decode: int, share: float, expected: tuple[int, int]
 ) -> None:
     assert tuple(candidate_workers(pools(prefill, decode), share).values()) == expected
@@ -191,6 +195,25 @@ def test_a_free_device_goes_where_nobody_stands_in() -> None:
     made = plan(fleet(*workers, prefill=2, decode=2, slots=4, candidate=2, candidate_share=1.0))
 
     assert [(start.pool_id, start.revision) for start in made.start] == [("decode", 2)]
+
+
+def test_half_a_new_pair_waits_beside_the_old_one_that_may_not_leave() -> None:
+    """One spare device, and neither pool may go below its one worker."""
+    state = walked(rollout(1, 1, slots=3, pool={"min_replicas": 1}))[-1]
+
+    assert pair_serves(state)
+    assert ready(state) == {"prefill": {1: 1, 2: 1}, "decode": {1: 1}}
+    assert [unmet.reason for unmet in plan(state).refused] == ["decode needs 1 free CPU slot: 3 CPU slots, all taken"]
+
+
+def test_while_a_candidate_is_tried_the_only_pair_stays_old() -> None:
+    """A deployment made smaller in the middle of a roll-out."""
+    course = walked(rollout(2, 2, slots=4, share=0.5))
+    small = replace(course[-1], pools=tuple(replace(pool, replicas=1) for pool in course[-1].pools))
+    course = walked(small)
+
+    assert ready(course[-1]) == {"prefill": {1: 1}, "decode": {1: 1}}
+    assert all(pair_serves(state) for state in course)
 
 
 def test_at_a_share_the_rest_stays_old() -> None:

@@ -170,6 +170,14 @@ def test_one_pair_at_a_time_goes_by_the_smaller_pool() -> None:
     assert next_share(0.5, POOLS, RolloutPolicy()) == 1.0
 
 
+def test_steps_that_change_nothing_are_made_with_the_one_that_does() -> None:
+    one_pair = [PoolSeen("prefill", Role.PREFILL, 1), PoolSeen("decode", Role.DECODE, 5)]
+    assert next_share(0.0, one_pair, RolloutPolicy(step=0.25)) == 1.0
+    assert next_share(0.5, one_pair, RolloutPolicy(step=0.25)) == 1.0
+    assert next_share(0.0, POOLS, RolloutPolicy(step=0.25)) == 0.25
+    assert next_share(0.25, POOLS, RolloutPolicy(step=0.25)) == 1.0, "one of two pairs at 25, 50 and 75%"
+
+
 def window(completed: int = 0, failed: int = 0, ttft: tuple[float, ...] = (), tpot: tuple[float, ...] = ()) -> Window:
     made = Window(second=0, source="", deployment="m", revision=2)
     made.counters = {Counter.COMPLETED: completed, Counter.FAILED: failed}
