@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.db.models import F, Max, Q, QuerySet
+from django.db.models import F, Max, Prefetch, Q, QuerySet
 
 from controlplane.core.errors import NotFound
-from controlplane.pools.models import Deployment, Pool, Rollout, Worker
+from controlplane.fleet.models import Node
+from controlplane.pools.models import Allocation, Deployment, Pool, Revision, Rollout, Worker
 from inference.contracts.states import NodeDesired, NodePhase, WorkerDesired, WorkerPhase
 
 
 def deployment_list() -> QuerySet[Deployment]:
     """By name, with all that is shown of them."""
+    held = Allocation.objects.select_related("device").only("worker_id", "device__device_id")
     return Deployment.objects.select_related("rollout__candidate").prefetch_related(
-        "revisions__model", "pools__workers__node", "pools__workers__revision", "pools__workers__allocations__device"
+        "revisions__model",
+        Prefetch("pools__workers__node", Node.objects.only("name", "phase")),
+        Prefetch("pools__workers__revision", Revision.objects.only("number")),
+        Prefetch("pools__workers__allocations", held),
     )
 
 
@@ -59,6 +64,11 @@ def pools_short_of_workers() -> QuerySet[Pool]:
 def rollout_of(deployment: Deployment) -> Rollout | None:
     """The roll-out as it is now, read again."""
     return Rollout.objects.select_related("candidate").filter(deployment=deployment).first()
+
+
+def rollout_policy_of(name: str) -> object:
+    """How revisions of the deployment `name` are rolled out, as it is kept; None where there is no such deployment."""
+    return Deployment.objects.filter(name=name).values_list("rollout_policy", flat=True).first()
 
 
 def newest_revision(deployment: Deployment) -> int:

@@ -86,7 +86,8 @@ class DeploymentApi(OfDeployment):
         """What people change of a deployment; what its workers do changes by itself."""
         pools = [(pool.id, pool.generation) for pool in view.pools]
         promised = [view.local_prefill_tokens, view.slo_ttft_s, view.slo_tpot_s]
-        return [view.model, view.revision, view.settings, promised, view.deleting, pools]
+        policy = selectors.rollout_policy_of(view.name)
+        return [view.model, view.revision, view.settings, promised, policy, view.deleting, pools]
 
     @documented("Show one deployment", answers={200: DeploymentView}, refusals=[404])
     def get(self, request: Request, name: str) -> Response:

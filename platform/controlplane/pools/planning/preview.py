@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import msgspec
 
 from controlplane.pools.planning.changes import Plan
 from controlplane.pools.planning.course import come_true, written
+from controlplane.pools.planning.fitting import memory_warnings
 from controlplane.pools.planning.plan import plan
+from controlplane.pools.planning.revisions import pairs_of
 from controlplane.pools.planning.scene import Scene, count
 from controlplane.pools.planning.snapshot import DeviceSeen, Snapshot, WorkerSeen
 from inference.contracts.states import NodePhase, Role, WorkerDesired, WorkerPhase
@@ -30,6 +34,16 @@ def preview(snapshot: Snapshot) -> OperationPreview:
     else:
         course.warnings.append(f"It goes on after this: only the first {_ROUNDS} steps were worked out.")
     return course.told()
+
+
+def preview_of_restart(snapshot: Snapshot, worker_id: str, *, drains: bool) -> OperationPreview:
+    """The course while just this worker of `snapshot` starts anew, on the devices that it has. drains: it runs, and
+    first finishes what it has."""
+    worker = next(each for each in snapshot.workers if each.worker_id == worker_id)
+    course = _Course(snapshot)
+    course.restart(worker, "drain" if drains else "start")
+    place = f"{worker.name} on {_places(snapshot)[worker_id]}"
+    return msgspec.structs.replace(course.told(), stop=(place,) if drains else (), start=(place,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +80,18 @@ class _Course:
             return made.acts
         self._moments.append(self._moment(_outcome(planned, self._state)))
         return True
+
+    def restart(self, worker: WorkerSeen, verb: str) -> None:
+        """Down and up again. Nothing is planned: its pool shall have as many workers as before."""
+        role = next(pool.role for pool in self._state.pools if pool.pool_id == worker.pool_id)
+        down = replace(worker, desired=WorkerDesired.RUN, phase=WorkerPhase.ASSIGNED)
+        for after, text in (
+            (down, f"{verb} {worker.name}"),
+            (replace(down, phase=WorkerPhase.READY, role=role), f"{worker.name} ready"),
+        ):
+            workers = (after if each.worker_id == worker.worker_id else each for each in self._state.workers)
+            self._state = replace(self._state, workers=tuple(workers))
+            self._moments.append(self._moment(text))
 
     def _note(self, made: Plan, before: Snapshot) -> None:
         old = {worker.worker_id: worker for worker in before.workers}
@@ -114,7 +140,14 @@ class _Course:
             moments=moments,
             devices_max=max(moment.devices for moment in moments),
             budget=_budget(self._first, moments[0].devices),
-            warnings=(*self._gaps(), *self._below_minimum(), *self._unchecked(), *self._out_of_sight(), *self.warnings),
+            warnings=(
+                *self._gaps(),
+                *self._below_minimum(),
+                *self._untried(),
+                *memory_warnings(self._first, self._state),
+                *self._out_of_sight(),
+                *self.warnings,
+            ),
             refusals=self._unmet,
         )
 
@@ -149,15 +182,16 @@ class _Course:
             for each in self._moments
         ]
 
-    def _unchecked(self) -> list[str]:
-        """Starts of which it is not known whether the weights fit."""
-        if not self._start:
+    def _untried(self) -> list[str]:
+        """A candidate that is wanted somewhere, and nowhere for now."""
+        state = self._first
+        if state.candidate is None or not 0 < state.candidate_share < 1 or pairs_of(state.pools) != 1:
             return []
-        unknown = [pool.role for pool in self._first.pools if pool.replicas and pool.bytes_needed is None]
-        roles = " and ".join(unknown)
-        return (
-            [f"Whether {roles} fits into the memory of its devices is not checked: it is not known."] if unknown else []
-        )
+        only = "pair" if len([pool for pool in state.pools if pool.replicas]) > 1 else "worker"
+        return [
+            f"There is one {only} only, which stays at revision {state.stable}. Revision {state.candidate} takes all "
+            "requests at the last step of its roll-out, without having been tried on some of them."
+        ]
 
     def _out_of_sight(self) -> list[str]:
         state = self._state

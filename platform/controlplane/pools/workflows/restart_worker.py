@@ -16,8 +16,10 @@ from controlplane.operations.workflows import Workflow
 from controlplane.pools import selectors
 from controlplane.pools.models import Worker
 from controlplane.pools.node_spec import node_specs_renew, nodes_lock
+from controlplane.pools.planning.preview import preview_of_restart
 from controlplane.pools.progress import Progress, worker_progress
 from controlplane.pools.routing import routing_table_publish
+from controlplane.pools.seeing import own_snapshot
 from controlplane.pools.workflows.look import Look, since
 from controlplane.pools.workflows.targets import WORKER, deployment_lock, deployment_locked, look_again, worker_target
 from inference.contracts.states import OperationKind, OperationState, WorkerDesired, WorkerPhase
@@ -57,6 +59,7 @@ def worker_restart(
         reason=reason,
         before=worker.phase,
         after="ready",
+        preview=preview_of_restart(own_snapshot(deployment), str(worker_id), drains=worker.phase not in _DOWN),
         on_conflict=on_conflict,
     )
     record(

@@ -229,3 +229,13 @@ def test_what_is_not_there_is_404(world: World, api: APIClient) -> None:
     ]
 
     assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(404, "not_found")] * 4
+
+
+def test_the_version_of_a_deployment_tells_of_its_policy_for_rollouts(pair: World, api: APIClient) -> None:
+    """Nobody overwrites a policy that they did not see."""
+    seen = api.get(f"{DEPLOYMENTS}/m")["ETag"]
+    first = api.patch(f"{DEPLOYMENTS}/m", {"policy": {"min_requests": 5}}, format="json", headers={"If-Match": seen})
+    second = api.patch(f"{DEPLOYMENTS}/m", {"policy": {"observe_s": 5}}, format="json", headers={"If-Match": seen})
+
+    assert (first.status_code, second.status_code) == (200, 412)
+    assert Deployment.objects.get().policy.min_requests == 5

@@ -6,7 +6,7 @@ from dataclasses import replace
 from time import process_time
 
 from controlplane.pools.planning.plan import plan
-from controlplane.pools.planning.preview import preview
+from controlplane.pools.planning.preview import preview, preview_of_restart
 from controlplane.pools.planning.snapshot import DeviceSeen, NodeSeen, PoolSeen, Snapshot
 from inference.contracts.states import DeviceKind, NodeDesired, NodePhase, Role, WorkerDesired, WorkerPhase
 from inference.contracts.views.operations import PreviewMoment
@@ -113,8 +113,20 @@ def test_deleting_warns_of_nothing_and_ends_with_nothing() -> None:
 
 
 def test_a_fit_that_can_not_be_checked_is_said() -> None:
-    assert preview(fleet(decode=1)).warnings == (
-        "Whether decode fits into the memory of its devices is not checked: it is not known.",
+    gpus = tuple(replace(each, kind=DeviceKind.GPU) for each in fleet(decode=1).devices)
+    (said,) = preview(fleet(decode=1, devices=gpus)).warnings
+    assert said.startswith("Nobody can tell whether decode workers fit into the memory of their GPUs")
+    assert preview(fleet(decode=1)).warnings == (), "CPU slots share the memory of their machine"
+
+
+def test_a_resize_that_leaves_one_pair_says_which_revision_it_runs() -> None:
+    pairs = [worker(f"{role}-{number}", revision=number) for role in ("prefill", "decode") for number in (1, 2)]
+    told = preview(fleet(*pairs, prefill=1, decode=1, pool=KNOWN, candidate=2, candidate_share=0.5))
+
+    assert set(told.stop) == {"prefill-2 on a cpu-1", "decode-2 on a cpu-3"}
+    assert told.warnings == (
+        "There is one pair only, which stays at revision 1. Revision 2 takes all requests at the last step of its "
+        "roll-out, without having been tried on some of them.",
     )
 
 
@@ -123,6 +135,35 @@ def test_what_a_silent_node_runs_leaves_only_when_it_is_heard_again() -> None:
     told = preview(fleet(away, decode=0, lost=("a",)))
 
     assert told.warnings == ("decode-1 leaves only when a is heard again.",)
+
+
+def test_a_restart_takes_its_worker_away_and_brings_it_back_on_its_devices() -> None:
+    told = preview_of_restart(one_p_three_d(prefill=1, decode=3), "decode-2", drains=True)
+
+    assert (told.stop, told.start, told.warnings) == (("decode-2 on a cpu-2",), ("decode-2 on a cpu-2",), ())
+    assert told.moments == (
+        PreviewMoment(text="now", devices=4, prefill=1, decode=3),
+        PreviewMoment(text="drain decode-2", devices=4, prefill=1, decode=2),
+        PreviewMoment(text="decode-2 ready", devices=4, prefill=1, decode=3),
+    )
+
+
+def test_a_restart_of_the_only_worker_of_its_role_says_that_nothing_serves_meanwhile() -> None:
+    told = preview_of_restart(one_p_three_d(prefill=1, decode=3), "prefill-1", drains=True)
+
+    assert told.warnings == ("Nothing serves between “drain prefill-1” and “prefill-1 ready”.",)
+
+
+def test_a_restart_of_what_failed_stops_nothing() -> None:
+    state = fleet(worker("decode-1", WorkerPhase.FAILED), decode=1, pool=KNOWN)
+    told = preview_of_restart(state, "decode-1", drains=False)
+
+    assert (told.stop, told.start) == ((), ("decode-1 on a cpu-0",))
+    assert [(moment.text, moment.decode) for moment in told.moments] == [
+        ("now", 0),
+        ("start decode-1", 0),
+        ("decode-1 ready", 1),
+    ]
 
 
 def test_the_course_of_a_large_rollout_ends() -> None:

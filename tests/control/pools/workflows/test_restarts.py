@@ -53,6 +53,8 @@ def test_one_that_fails_again_fails_the_operation_with_its_reason(pair: World) -
 def test_one_that_serves_finishes_what_it_has_and_starts_anew_on_its_devices(pair: World) -> None:
     before, held = pair.worker("decode-1"), pair.allocations()
     operation = pair.restart("decode-1")
+    assert operation.preview is not None, "people are told before"
+    assert list(operation.preview["warnings"]) == ["Nothing serves between “drain decode-1” and “decode-1 ready”."]
     assert pair.serving() == {("prefill", 1): 1}, "it takes nothing new"
     pair.report()
     assert pair.phases()["decode-1"] == "draining"
