@@ -1,9 +1,10 @@
 import { Button, Modal, Skeleton, Stack } from "@mantine/core";
-import { useState, type ReactNode } from "react";
+import { useEffect, useEffectEvent, useState, type ReactNode } from "react";
 import { DialogButtons } from "@/components/dialog-buttons";
 import { OperationPreviewView } from "@/components/operation-preview";
 import { ReasonInput } from "@/components/reason-input";
 import { Failure } from "@/components/states";
+import { ApiError } from "@/lib/api";
 import { inTheWay, isStale, operationIn, type Ask } from "./ask";
 import { Conflict } from "./conflict";
 import { Moved } from "./moved";
@@ -33,6 +34,8 @@ interface OperateDialogProps {
   readonly disabled?: boolean;
   /** False where something is left to be said before it can be done; it is tried all the same. */
   readonly isConfirmed?: boolean;
+  /** Told of a refusal, so that a form can show it at its field; and of null once it counts no more. */
+  readonly onRefused?: (error: ApiError | null) => void;
   /** Goes on from what is there now, where somebody changed it since it was seen. */
   readonly onReview?: () => void;
   readonly keepLabel?: string;
@@ -70,6 +73,7 @@ function Asking({
   canQueue = true,
   disabled = false,
   isConfirmed = true,
+  onRefused,
   onReview,
   keepLabel = "Cancel",
 }: AskingProps) {
@@ -81,7 +85,10 @@ function Asking({
   const error = (isSame ? operate.error : null) ?? trial.error;
   const conflict = inTheWay(error);
   const review = isStale(error) ? onReview : undefined;
-  const refusal = useInSight(error);
+  // What a trial run says of values is read while they are entered: nothing moves away under the fingers then.
+  const refusal = useInSight(conflict === null ? operate.error : error);
+  const tell = useEffectEvent(() => onRefused?.(error instanceof ApiError ? error : null));
+  useEffect(() => tell(), [error]);
   const apply = (queue: boolean): void =>
     operate.mutate(
       { ask, queue, ...(takesReason ? { reason } : {}) },

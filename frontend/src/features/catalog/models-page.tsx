@@ -95,7 +95,12 @@ function ModelTable({ onOpen }: { readonly onOpen: (model: string) => void }) {
                 <Table.Td>
                   {served.length === 0 ? (
                     mayDeploy && (
-                      <Anchor component={Link} to="/pools?deploy" size="sm" c="dimmed">
+                      <Anchor
+                        component={Link}
+                        to={`/pools?deploy=${encodeURIComponent(model.name)}`}
+                        size="sm"
+                        c="dimmed"
+                      >
                         Deploy it
                       </Anchor>
                     )

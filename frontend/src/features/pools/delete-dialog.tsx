@@ -27,7 +27,8 @@ export function DeleteDialog({ opened, deployment, onClose }: DeleteDialogProps)
       refused="The deployment was not deleted"
       isDangerous
       canQueue={false}
-      disabled={typed !== deployment.name}
+      hasPreview
+      isConfirmed={typed === deployment.name}
       testId="delete-dialog"
     >
       <Text size="sm">

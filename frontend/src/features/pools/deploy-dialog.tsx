@@ -1,97 +1,102 @@
-import { Accordion, Anchor, Button, Group, Modal, Select, Stack, Text, TextInput } from "@mantine/core";
+import { Accordion, Anchor, Select, Text, TextInput } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
 import { Link } from "react-router";
-import { Failure } from "@/components/states";
-import { ApiError } from "@/lib/api";
 import { plural } from "@/lib/format";
 import { useModels } from "@/live/hooks";
-import { useCreateDeployment } from "./api/create-deployment";
-import { EngineFields, ShapeFields } from "./deploy-fields";
-import { counts, useDeployForm, type DeployValues } from "./deploy-form";
+import { OperateDialog } from "@/operate/operate-dialog";
+import { AdvancedFields, EngineFields, ShapeFields } from "./deploy-fields";
+import { missing, requestOf, sizeOf, useDeployForm } from "./deploy-form";
 import { freeSlots, type Slots } from "./slots";
 import { SlotsNote } from "./slots-note";
 
 interface DeployDialogProps {
-  readonly opened: boolean;
+  /** Name of the model to begin with; empty: none is chosen yet. */
+  readonly model: string;
   readonly slots: readonly Slots[];
   readonly onClose: () => void;
 }
 
-export function DeployDialog({ opened, slots, onClose }: DeployDialogProps) {
+/** Serves a model under a name, by workers of its own. Mounted while it is open. */
+export function DeployDialog({ model, slots, onClose }: DeployDialogProps) {
   const models = useModels();
-  const deploy = useCreateDeployment();
-  const form = useDeployForm();
-  const { prefill, decode, unified } = counts(form.values);
-  const wanted = prefill + decode + unified;
+  const form = useDeployForm(model);
+  const [settled] = useDebouncedValue(form.values, 300);
+  const { workers, devices } = sizeOf(form.values);
   const free = freeSlots(slots);
+  const todo = missing(form.values);
 
-  const submit = ({ shape, ...values }: DeployValues): void =>
-    deploy.mutate(
-      { ...values, ...counts({ shape, ...values }) },
-      {
-        onSuccess: () => {
-          form.reset();
-          onClose();
-        },
-        onError: (error) => {
-          if (error instanceof ApiError && error.field !== null) form.setFieldError(error.field, error.message);
-        },
-      },
-    );
-
-  const chooseModel = (model: string | null): void => {
-    if (model === null) return;
-    form.setFieldValue("model", model);
-    if (form.values.name === "") form.setFieldValue("name", model);
+  const chooseModel = (chosen: string | null): void => {
+    if (chosen === null) return;
+    const named = form.values.name === "" || form.values.name === form.values.model;
+    form.setValues({ model: chosen, model_revision: "", ...(named ? { name: chosen } : {}) });
   };
 
   return (
-    <Modal opened={opened} onClose={onClose} title="Deploy a model" size="lg" data-testid="deploy-dialog">
-      <form onSubmit={form.onSubmit(submit)} noValidate>
-        <Stack gap="md">
-          <Select
-            label="Model"
-            data-autofocus
-            placeholder={models.length === 0 ? "The catalogue is empty" : "From the catalogue"}
-            description={
-              models.length === 0 ? (
-                <Anchor component={Link} to="/models?add" size="xs">
-                  Add a model to the catalogue first
-                </Anchor>
-              ) : undefined
-            }
-            data={models.map((model) => model.name)}
-            {...form.getInputProps("model")}
-            onChange={chooseModel}
-          />
-          <TextInput label="Name" description="What clients write as model" {...form.getInputProps("name")} />
-          <ShapeFields form={form} />
-          <div>
-            <SlotsNote slots={slots} />
-            {wanted > free && (
-              <Text size="sm" c="var(--warn)">
-                {plural(wanted, "worker")} wanted, {free} free.
-              </Text>
-            )}
-          </div>
-          <Accordion variant="separated" chevronPosition="left">
-            <Accordion.Item value="engine">
-              <Accordion.Control>Engine settings</Accordion.Control>
-              <Accordion.Panel>
-                <EngineFields form={form} />
-              </Accordion.Panel>
-            </Accordion.Item>
-          </Accordion>
-          {deploy.isError && <Failure error={deploy.error} title="Nothing was deployed" />}
-          <Group justify="flex-end" gap="xs">
-            <Button variant="default" onClick={onClose}>
-              Cancel
-            </Button>
-            <Button type="submit" loading={deploy.isPending}>
-              Deploy
-            </Button>
-          </Group>
-        </Stack>
-      </form>
-    </Modal>
+    <OperateDialog
+      opened
+      onClose={onClose}
+      title="Deploy a model"
+      ask={{ method: "POST", path: "/deployments", body: requestOf(settled) }}
+      confirm="Deploy"
+      refused="It can't be deployed like this"
+      hasPreview
+      canQueue={false}
+      disabled={todo !== null || settled !== form.values}
+      onRefused={(error) =>
+        form.setErrors(error === null || error.field === null ? {} : { [error.field]: error.message })
+      }
+      testId="deploy-dialog"
+    >
+      <Select
+        label="Model"
+        data-autofocus
+        placeholder={models.length === 0 ? "The catalogue is empty" : "From the catalogue"}
+        description={
+          models.length === 0 ? (
+            <Anchor component={Link} to="/models?add" size="xs">
+              Add a model to the catalogue first
+            </Anchor>
+          ) : undefined
+        }
+        data={models.map((one) => one.name)}
+        allowDeselect={false}
+        {...form.getInputProps("model")}
+        onChange={chooseModel}
+      />
+      <TextInput
+        label="Name"
+        description="What clients write as model"
+        maxLength={100}
+        {...form.getInputProps("name")}
+      />
+      <ShapeFields form={form} />
+      <div>
+        <SlotsNote slots={slots} />
+        {devices > free && (
+          <Text size="sm" c="var(--warn)">
+            {plural(workers, "worker")} on {plural(devices, "device")} wanted, {free} free.
+          </Text>
+        )}
+      </div>
+      <Accordion variant="separated" chevronPosition="left" multiple>
+        <Accordion.Item value="advanced">
+          <Accordion.Control>Advanced: targets and placement</Accordion.Control>
+          <Accordion.Panel>
+            <AdvancedFields form={form} />
+          </Accordion.Panel>
+        </Accordion.Item>
+        <Accordion.Item value="engine">
+          <Accordion.Control>Advanced: engine settings</Accordion.Control>
+          <Accordion.Panel>
+            <EngineFields form={form} />
+          </Accordion.Panel>
+        </Accordion.Item>
+      </Accordion>
+      {todo !== null && (
+        <Text size="sm" c="dimmed">
+          {todo}
+        </Text>
+      )}
+    </OperateDialog>
   );
 }

@@ -1,6 +1,11 @@
-import { NumberInput, SegmentedControl, SimpleGrid, Stack } from "@mantine/core";
+import { NumberInput, SegmentedControl, Select, SimpleGrid, Stack, TextInput } from "@mantine/core";
+import { ModelSource } from "@/generated/contracts";
+import { useModels } from "@/live/hooks";
 import type { DeployForm } from "./deploy-form";
+import { LabelsInput } from "./labels-input";
+import { STRATEGIES } from "./pool-settings";
 import { SettingsFields } from "./settings-fields";
+import { SloFields } from "./slo-fields";
 
 interface FieldsProps {
   readonly form: DeployForm;
@@ -38,15 +43,67 @@ export function ShapeFields({ form }: FieldsProps) {
   );
 }
 
+/** What is promised, where workers may be, which revision of the model: all of it may stay as it is. */
+export function AdvancedFields({ form }: FieldsProps) {
+  const models = useModels();
+  const chosen = models.find((model) => model.name === form.values.model);
+  return (
+    <Stack gap="md">
+      <SloFields input={(name) => form.getInputProps(name)} />
+      <SimpleGrid cols={{ base: 1, xs: 2 }}>
+        <Select label="Placement" data={STRATEGIES} allowDeselect={false} {...form.getInputProps("strategy")} />
+        <NumberInput
+          label="Devices of each worker"
+          description="Tensor parallel, all on one node"
+          min={1}
+          max={64}
+          {...form.getInputProps("tensor_parallel")}
+        />
+      </SimpleGrid>
+      {form.values.shape === "split" ? (
+        <SimpleGrid cols={{ base: 1, xs: 2 }}>
+          <LabelsInput
+            label="Prefill only on devices with"
+            description="All of these labels, of the device or its node"
+            {...form.getInputProps("prefill_labels")}
+          />
+          <LabelsInput
+            label="Decode only on devices with"
+            description="All of these labels, of the device or its node"
+            {...form.getInputProps("decode_labels")}
+          />
+        </SimpleGrid>
+      ) : (
+        <LabelsInput
+          label="Only on devices with"
+          description="All of these labels, of the device or its node"
+          {...form.getInputProps("labels")}
+        />
+      )}
+      {chosen?.source === ModelSource.HUB && (
+        <TextInput
+          label="Model revision"
+          description="A branch, tag or commit of the hub, instead of what the catalogue says"
+          placeholder={chosen.revision || "The hub's default"}
+          {...form.getInputProps("model_revision")}
+        />
+      )}
+    </Stack>
+  );
+}
+
 export function EngineFields({ form }: FieldsProps) {
   return (
     <Stack gap="md">
-      <NumberInput
-        label="Read locally up to"
-        description="Prompt tokens that decode reads itself"
-        min={0}
-        {...form.getInputProps("local_prefill_tokens")}
-      />
+      {form.values.shape === "split" && (
+        <NumberInput
+          label="Read by decode itself"
+          description="Prompts with at most this many tokens that are not cached; 0 hands every prompt to prefill"
+          suffix=" tokens"
+          min={0}
+          {...form.getInputProps("local_prefill_tokens")}
+        />
+      )}
       <SettingsFields input={(name) => form.getInputProps(`settings.${name}`)} />
     </Stack>
   );

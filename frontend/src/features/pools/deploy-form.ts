@@ -1,51 +1,91 @@
+// What is to be deployed, as a form; and the request made of it.
+
 import { useForm } from "@mantine/form";
-import { DEFAULT_ENGINE_SETTINGS } from "@/generated/contracts";
-import type { NewDeployment } from "./api/create-deployment";
+import { DEFAULT_ENGINE_SETTINGS, type EngineSettings } from "@/generated/contracts";
+import { inSeconds, type SloValues } from "./slo";
 
 /** Two pools, or one whose workers do both. */
 export type Shape = "split" | "unified";
 
-export interface DeployValues extends NewDeployment {
+/** An emptied number field holds text. */
+export interface DeployValues extends SloValues {
+  readonly name: string;
+  readonly model: string;
+  /** Of a hub model; empty: as the catalogue says. */
+  readonly model_revision: string;
   readonly shape: Shape;
+  readonly prefill: number | string;
+  readonly decode: number | string;
+  readonly unified: number | string;
+  readonly local_prefill_tokens: number | string;
+  readonly settings: EngineSettings;
+  readonly tensor_parallel: number | string;
+  readonly strategy: string;
+  /** What devices of all workers must have; of one stage, where workers are apart. */
+  readonly labels: string[];
+  readonly prefill_labels: string[];
+  readonly decode_labels: string[];
 }
 
-export function useDeployForm() {
-  return useForm<DeployValues>({
-    initialValues: {
-      name: "",
-      model: "",
-      shape: "split",
-      prefill: 1,
-      decode: 1,
-      unified: 1,
-      local_prefill_tokens: 64,
-      settings: DEFAULT_ENGINE_SETTINGS,
-    },
-    validate: {
-      name: (value) => (/^[a-z0-9][a-z0-9._-]*$/i.test(value) ? null : "Letters, digits, '.', '-' and '_'"),
-      model: (value) => (value === "" ? "Choose a model" : null),
-      prefill: number,
-      decode: number,
-      unified: number,
-      local_prefill_tokens: number,
-      settings: {
-        kv_tokens: number,
-        block_size: number,
-        prefill_chunk_tokens: number,
-        max_running: number,
-      },
-    },
-  });
+const INITIAL: DeployValues = {
+  name: "",
+  model: "",
+  model_revision: "",
+  shape: "split",
+  prefill: 1,
+  decode: 1,
+  unified: 1,
+  local_prefill_tokens: 64,
+  settings: DEFAULT_ENGINE_SETTINGS,
+  tensor_parallel: 1,
+  strategy: "spread",
+  labels: [],
+  prefill_labels: [],
+  decode_labels: [],
+  ttft_ms: "",
+  tpot_ms: "",
+};
+
+/** model: name of the one to begin with; empty: none. */
+export function begin(model: string): DeployValues {
+  return { ...INITIAL, model, name: model };
+}
+
+export function useDeployForm(model: string) {
+  return useForm<DeployValues>({ initialValues: begin(model) });
 }
 
 export type DeployForm = ReturnType<typeof useDeployForm>;
 
-/** An emptied number field holds text. */
-function number(value: unknown): string | null {
-  return typeof value === "number" ? null : "Enter a number";
+/** What is left to be entered; null when it can be asked for. */
+export function missing(values: DeployValues): string | null {
+  if (values.model === "") return "Choose a model to see what would happen.";
+  if (values.name.trim() === "") return "Give it a name to see what would happen.";
+  const { kv_tokens, block_size, prefill_chunk_tokens, max_running } = values.settings;
+  const numbers: readonly unknown[] = [
+    ...(values.shape === "split" ? [values.prefill, values.decode] : [values.unified]),
+    values.local_prefill_tokens,
+    values.tensor_parallel,
+    ...[kv_tokens, block_size, prefill_chunk_tokens, max_running],
+  ];
+  return numbers.every((value) => typeof value === "number") ? null : "A number is missing.";
 }
 
-/** The counts of the chosen shape; the other shape's are none. */
-export function counts({ shape, prefill, decode, unified }: DeployValues) {
-  return shape === "split" ? { prefill, decode, unified: 0 } : { prefill: 0, decode: 0, unified };
+/** The body of the request. */
+export function requestOf(values: DeployValues): Readonly<Record<string, unknown>> {
+  const { shape, prefill, decode, unified, labels, prefill_labels, decode_labels, ttft_ms, tpot_ms, ...same } = values;
+  return {
+    ...same,
+    name: same.name.trim(),
+    model_revision: same.model_revision.trim(),
+    ...(shape === "split" ? { prefill, decode, prefill_labels, decode_labels } : { unified, labels }),
+    slo_ttft_s: inSeconds(ttft_ms),
+    slo_tpot_s: inSeconds(tpot_ms),
+  };
+}
+
+/** Workers, and the devices that they need. */
+export function sizeOf({ shape, prefill, decode, unified, tensor_parallel: each }: DeployValues) {
+  const workers = shape === "split" ? Number(prefill) + Number(decode) : Number(unified);
+  return { workers, devices: workers * Number(each) };
 }

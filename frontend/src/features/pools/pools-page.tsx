@@ -13,7 +13,7 @@ import { SlotsNote } from "./slots-note";
 import { useShown } from "./use-shown";
 import { WorkerDrawer } from "./worker-drawer";
 
-/** What is open lies in the address: `?deploy` the dialog, `?worker=<id>` one of them; `?deployment=<name>` and
+/** What is open lies in the address: `?deploy=<model>` the dialog, `?worker=<id>` one of them; `?deployment=<name>` and
  * `?pool=<id>` come into sight. */
 export function PoolsPage() {
   const loaded = useLoaded();
@@ -24,6 +24,7 @@ export function PoolsPage() {
   const open = (key: string, value: string): void => setParams({ [key]: value });
   const close = (): void => setParams({});
   const mayDeploy = useMay();
+  const deploying = params.get("deploy");
   useShown(deployments, params);
 
   return (
@@ -55,7 +56,7 @@ export function PoolsPage() {
           />
         ))}
       </Stack>
-      <DeployDialog opened={mayDeploy && params.has("deploy")} slots={slots} onClose={close} />
+      {mayDeploy && deploying !== null && <DeployDialog model={deploying} slots={slots} onClose={close} />}
       <WorkerDrawer workerId={params.get("worker")} onClose={close} />
     </Page>
   );

@@ -53,6 +53,7 @@ export function WorkerActionDialog({ action, worker, canFlip, onClose }: WorkerA
         ask={{ method: "POST", path: `${path}/restart` }}
         confirm="Restart"
         refused={`${worker.name} was not restarted`}
+        hasPreview
         testId="restart-dialog"
       >
         <Text size="sm">
