@@ -20,21 +20,23 @@ def with_memory(
     workers: Sequence[WorkerSeen],
     devices: Sequence[DeviceSeen],
 ) -> tuple[PoolSeen, ...]:
-    """The pools with `bytes_needed`, in one query. revisions: numbers of those that workers may be started with, None
-    for none."""
+    """The pools with `bytes_needed` or, where they are on CPU slots, `bytes_shared`; in one query. The memory of a slot
+    is a share of the machine's that a worker may exceed: the node looks at what is free there before each start.
+
+    revisions: numbers of those that workers may be started with, None for none.
+    """
     found = Revision.objects.filter(
         deployment=deployment, number__in=[each for each in revisions if each is not None]
     ).select_related("model")
     rows, kind = list(found), _kind(workers, devices)
-    return tuple(replace(pool, bytes_needed=bytes_needed(rows, kind, pool.tensor_parallel)) for pool in pools)
+    field = "bytes_needed" if kind == DeviceKind.GPU else "bytes_shared"
+    return tuple(replace(pool, **{field: _bytes_needed(rows, kind, pool.tensor_parallel)}) for pool in pools)
 
 
-def bytes_needed(revisions: Iterable[Revision], kind: DeviceKind, tensor_parallel: int) -> int | None:
-    """On each device of a worker, of whichever revision needs most; None where that is not known of one, and on CPU
-    slots: their memory is a share of the machine's that a worker may exceed. The node looks at what is free there
-    before each start."""
+def _bytes_needed(revisions: Iterable[Revision], kind: DeviceKind, tensor_parallel: int) -> int | None:
+    """On each device of a worker, of whichever revision needs most; None where that is not known of one."""
     needs = [_need(revision, kind, tensor_parallel) for revision in revisions]
-    if kind == DeviceKind.CPU or not needs or None in needs:
+    if not needs or None in needs:
         return None
     return max(needed.total for needed in needs if needed is not None)
 

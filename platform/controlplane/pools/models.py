@@ -157,9 +157,10 @@ class Worker(models.Model):
     """One engine process, wanted (pool, revision, desired, incarnation, restart) and seen (all under "observed").
 
     name: short, for people ("decode-3"); changes with the role. renewing: it is drained (desired says so) only to be
-    started again on the same devices; it keeps its place in its pool. observed_role: what
-    its process is now, which during a flip is not yet the role of its pool; empty: not known. refused_role: the role
-    that its process could not be switched to. Out of sight, what it was and where stays; what it did does not. Rows of stopped workers are removed once their node confirms it.
+    started again on the same devices; it keeps its place in its pool. observed_role: what its process is now, which
+    during a flip is not yet the role of its pool; empty: not known. refused_role: the role that its process could not
+    be switched to. Out of sight, what it was and where stays; what it did does not. Rows of stopped workers are removed
+    once their node confirms it.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

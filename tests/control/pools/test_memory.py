@@ -92,6 +92,8 @@ def test_cpu_slots_may_use_more_than_their_share(world: World) -> None:
 
     [pool] = snapshot(world.deployment()).pools
     assert pool.bytes_needed is None
+    assert pool.bytes_shared is not None
+    assert pool.bytes_shared > GB
     assert world.specs[-1].workers[0].memory_bytes == 4 * 134_515_008
 
 

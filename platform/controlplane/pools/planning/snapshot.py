@@ -86,7 +86,7 @@ class WorkerSeen:
 class PoolSeen:
     """min_replicas: what replacing workers may not take the ready ones below. labels: a device must have all of them.
     tensor_parallel: devices of each worker, all on one node. bytes_needed: weights and KV on each device; None is not
-    known, and then not checked."""
+    known, and then not checked. bytes_shared: the same on CPU slots, which share what their machine has."""
 
     pool_id: str
     role: Role
@@ -96,6 +96,7 @@ class PoolSeen:
     tensor_parallel: int = 1
     strategy: PlacementStrategy = PlacementStrategy.SPREAD
     bytes_needed: int | None = None
+    bytes_shared: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,8 @@ def _observed_s(rollout: RolloutSeen, now: datetime) -> float:
 
 
 def next_share(share: float, pools: Sequence[PoolSeen], policy: RolloutPolicy) -> float:
-    """The share after `share`: one step more, or one pair. As many steps more as change anything: with one pair, all."""
+    """The share after `share`: one step more, or one pair. Steps that change nothing are made with the next one: where
+    there is one pair only, all."""
     if policy.step is None:
         pairs = max(1, pairs_of(pools))
         return min(1.0, (round(share * pairs) + 1) / pairs)

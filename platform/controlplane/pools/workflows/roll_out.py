@@ -22,10 +22,12 @@ from controlplane.operations.workflows import Workflow
 from controlplane.pools import selectors
 from controlplane.pools.checks.settings import settings_check
 from controlplane.pools.models import Deployment, Revision, Rollout
+from controlplane.pools.planning.revisions import pairs_of
 from controlplane.pools.progress import Progress, revision_progress
 from controlplane.pools.rollout.advance import rollout_begin, rollout_drop
 from controlplane.pools.rollout.policy import RolloutPolicy, policy_check
 from controlplane.pools.rollout.steps import TakeBack, Wait
+from controlplane.pools.seeing import pools_seen
 from controlplane.pools.workflows.deploy import model_named
 from controlplane.pools.workflows.look import Look, since
 from controlplane.pools.workflows.previews import preview_of
@@ -38,6 +40,7 @@ from controlplane.pools.workflows.targets import (
 )
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import OperationKind, OperationState, StepState
+from inference.contracts.views.operations import OperationPreview
 
 _NOTE_MAX = 500
 _TAKEN_BACK = "taken back"
@@ -104,7 +107,7 @@ def deployment_roll_out(
         reason=reason,
         before=f"revision {stable.number}: {in_words(stable)}",
         after=_changes_in_words(wanted, stable),
-        preview=preview_of(deployment, candidate=selectors.newest_revision(deployment) + 1),
+        preview=_preview(deployment),
         on_conflict=on_conflict,
     )
     record(
@@ -117,6 +120,15 @@ def deployment_roll_out(
         reason=reason,
     )
     return operation
+
+
+def _preview(deployment: Deployment) -> OperationPreview:
+    candidate = selectors.newest_revision(deployment) + 1
+    told = preview_of(deployment, candidate=candidate)
+    if pairs_of(pools_seen(deployment)) != 1:
+        return told
+    at_once = f"Revision {candidate} takes all requests at once, without having been tried on some of them"
+    return msgspec.structs.replace(told, warnings=(*told.warnings, f"{at_once}: there is nothing to share them with."))
 
 
 def _check(wanted: Request, stable: Revision) -> None:

@@ -65,6 +65,35 @@ def revisions(world: World) -> dict[int, int]:
     return counted
 
 
+def test_a_deployment_of_one_pair_is_told_that_nothing_is_tried_on_some_requests_first(world: World) -> None:
+    world.node("a", slots=4)
+    world.deploy(prefill=1, decode=1)
+    world.come_up()
+    operation = world.roll_out(settings=NEW, policy=SLOW)
+
+    assert operation.preview is not None
+    assert list(operation.preview["warnings"]) == [
+        "Revision 2 takes all requests at once, without having been tried on some of them: there is nothing to share "
+        "them with."
+    ]
+
+
+def test_a_deployment_that_shrinks_to_one_pair_in_the_middle_keeps_the_stable_one(full: World) -> None:
+    full.roll_out(settings=NEW, policy=SLOW)
+    turn(full)
+    assert revisions(full) == {1: 2, 2: 2}
+    for role in ("prefill", "decode"):
+        full.resize(role, 1)
+        turn(full)
+
+    assert revisions(full) == {1: 2}
+    full.now.advance(1001)
+    full.sweep()
+    turn(full)
+    turn(full)
+    assert revisions(full) == {2: 2}, "at its last step it serves all, and is judged by them"
+
+
 def test_pairs_move_together_on_a_full_fleet_and_something_always_serves(full: World) -> None:
     operation = full.roll_out(settings=NEW, policy=AT_ONCE)
     seen = [full.serving()]
