@@ -11,6 +11,9 @@ from inference.contracts.specs import EngineSettings
 #: What fits into every place where such a number is kept.
 LARGEST = 2**31 - 1
 
+#: Seconds for which a join token can be used, where nothing else is asked for.
+JOIN_TOKEN_TTL_S = 3600
+
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 #: Field of `EngineSettings` -> smallest value.

@@ -234,6 +234,23 @@ class UserRole(StrEnum):
     ADMIN = "admin"
 
 
+class Subject(StrEnum):
+    """What failed logins are counted by."""
+
+    NAME = "name"
+    ADDRESS = "address"
+
+
+class PrincipalKind(StrEnum):
+    """USER: a person with a session. TOKEN: a program with a management token. SYSTEM: Tandem itself.
+    ANONYMOUS: whoever calls what needs no login (a login itself, a machine that joins)."""
+
+    USER = "user"
+    TOKEN = "token"  # noqa: S105
+    SYSTEM = "system"
+    ANONYMOUS = "anonymous"
+
+
 class FetchState(StrEnum):
     """Weights of one model on one node, as the node sees them.
 

@@ -65,6 +65,14 @@ class JoinTokenOpenView(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: str
 
 
+class JoinTokenView(msgspec.Struct, frozen=True, kw_only=True):
+    """token: shown this once. command: the one line to run on the new node."""
+
+    token: str
+    expires_at: str
+    command: str
+
+
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """clock_offset_s: the node's clock minus ours when its last report arrived, travel time included (F14).
     labels: "key=value" or "key", for placement. cordon_reason: why it is not active, in the operator's words.

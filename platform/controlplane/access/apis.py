@@ -9,39 +9,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.access import selectors, services
-from controlplane.access.presenters import IssuedKeyView, KeyView, issued_key_view, key_view
+from controlplane.access.presenters import issued_key_view, key_view
 from controlplane.access.services import KeyLimits
 from controlplane.core import principal
 from controlplane.core.api import answer, body
-from controlplane.core.listing import Filter, Listing, Page
+from controlplane.core.listing import Filter, Listing
 from controlplane.core.schema import documented
 from controlplane.core.view import ControlView
-
-
-class KeyBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """expires_in_days: 1 to 3650; left out, the key lives until it is revoked. models: names it may call; left out or
-    empty, all. requests_per_minute, max_concurrent: per router process; left out, no limit."""
-
-    name: str
-    expires_in_days: int | None = None
-    models: list[str] = []
-    requests_per_minute: int | None = None
-    max_concurrent: int | None = None
-
-
-class KeyChangeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is left out stays as it is; null takes a limit away."""
-
-    name: str | msgspec.UnsetType = msgspec.UNSET
-    models: list[str] | msgspec.UnsetType = msgspec.UNSET
-    requests_per_minute: int | msgspec.UnsetType | None = msgspec.UNSET
-    max_concurrent: int | msgspec.UnsetType | None = msgspec.UNSET
-
-
-class RotateBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """grace_s: seconds for which the old secret stays good, at most 30 days; left out, as the settings say."""
-
-    grace_s: float | None = None
+from inference.contracts.answers import Page
+from inference.contracts.bodies.access import KeyBody, KeyChangeBody, RotateBody
+from inference.contracts.views.access import IssuedKeyView, KeyView
 
 
 class KeyListApi(ControlView):

@@ -12,7 +12,6 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 import structlog
 from django.conf import settings
@@ -22,18 +21,12 @@ from controlplane.access.models import LoginFailure
 from controlplane.audit.services import record
 from controlplane.core import clock
 from controlplane.core.errors import TooMany
+from inference.contracts.states import Subject
 
 log = structlog.get_logger()
 
 _NAME_LENGTH, _ADDRESS_LENGTH = 150, 64
 _MOST_READ = 10_000
-
-
-class Subject(StrEnum):
-    """What failures are counted by."""
-
-    NAME = "name"
-    ADDRESS = "address"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ObjectDoesNotExist
 
 from controlplane.access.models import Account, ManagementToken
-from controlplane.core.principal import Principal, PrincipalKind, higher, lower
-from inference.contracts.states import UserRole
+from controlplane.core.principal import Principal, higher, lower
+from inference.contracts.states import PrincipalKind, UserRole
 
 
 def role_of(user: User) -> UserRole:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 from django.conf import settings
 from django.contrib.auth import logout, update_session_auth_hash
 from django.contrib.auth.models import User
@@ -16,51 +15,14 @@ from controlplane.core.address import client_address
 from controlplane.core.api import answer, body
 from controlplane.core.authentication import SessionAuthentication
 from controlplane.core.errors import Forbidden
-from controlplane.core.principal import Principal, PrincipalKind
+from controlplane.core.principal import Principal
 from controlplane.core.schema import documented
 from controlplane.core.view import ControlView
+from inference.contracts.bodies.access import LoginBody, PasswordBody
 from inference.contracts.states import UserRole
+from inference.contracts.views.access import OidcView, SessionUser, SessionView
 
 OIDC_START = "/api/v1/session/oidc"
-
-
-class SessionUser(msgspec.Struct, frozen=True, kw_only=True):
-    """A person, or a program with a token. role: everywhere. grants: deployment name -> role there, where it is higher.
-    only: the deployments that it may see and change; null means all. local: has a password here that can be
-    changed."""
-
-    username: str
-    kind: PrincipalKind
-    role: UserRole
-    grants: dict[str, UserRole]
-    only: tuple[str, ...] | None
-    local: bool
-
-
-class OidcView(msgspec.Struct, frozen=True, kw_only=True):
-    """Another way to log in: `name` is for the button, `url` is where it leads."""
-
-    name: str
-    url: str
-
-
-class SessionView(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is logged in, if anybody. csrf: to be sent as X-CSRFToken with everything that changes something. oidc: null
-    where there is no identity provider."""
-
-    user: SessionUser | None
-    csrf: str
-    oidc: OidcView | None
-
-
-class LoginBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    username: str
-    password: str
-
-
-class PasswordBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    current: str
-    new: str
 
 
 class SessionApi(ControlView):

@@ -4,33 +4,24 @@ from __future__ import annotations
 
 from uuid import UUID
 
-import msgspec
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.access import tokens
-from controlplane.access.apis import RotateBody
 from controlplane.access.authentication import owner_of
-from controlplane.access.presenters import IssuedTokenView, TokenView, issued_token_view, token_view
+from controlplane.access.presenters import issued_token_view, token_view
 from controlplane.core import principal
 from controlplane.core.api import answer, body
-from controlplane.core.listing import Filter, Listing, Page
+from controlplane.core.listing import Filter, Listing
 from controlplane.core.schema import documented
 from controlplane.core.view import ControlView
+from inference.contracts.answers import Page
+from inference.contracts.bodies.access import RotateBody, TokenBody
 from inference.contracts.states import UserRole
+from inference.contracts.views.access import IssuedTokenView, TokenView
 
 #: Who has a higher role for one deployment only may have tokens too: the services look closer.
 _EVERYBODY = dict.fromkeys(("get", "post", "delete"), UserRole.VIEWER)
-
-
-class TokenBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """role: at most your own. only: the deployments that it may see and change; left out, all that you may.
-    expires_in_days: 1 to 3650; left out, the token lives until it is revoked."""
-
-    name: str
-    role: UserRole
-    only: list[str] | None = None
-    expires_in_days: int | None = None
 
 
 class TokenListApi(ControlView):

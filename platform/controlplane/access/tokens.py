@@ -19,9 +19,9 @@ from controlplane.audit.services import record
 from controlplane.core import clock
 from controlplane.core.errors import Conflict, Forbidden, Invalid, NotFound
 from controlplane.core.locking import locked
-from controlplane.core.principal import Principal, PrincipalKind, at_least
+from controlplane.core.principal import Principal, at_least
 from inference.contracts.auth import key_digest, new_management_token
-from inference.contracts.states import UserRole
+from inference.contracts.states import PrincipalKind, UserRole
 
 log = structlog.get_logger()
 

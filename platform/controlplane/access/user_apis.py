@@ -2,52 +2,21 @@
 
 from __future__ import annotations
 
-import msgspec
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.access import lockout, users
-from controlplane.access.lockout import Subject
-from controlplane.access.presenters import LockoutView, UserView, lockout_view, user_view
+from controlplane.access.presenters import lockout_view, user_view
 from controlplane.core.api import answer, body
-from controlplane.core.listing import Filter, Listing, Page
+from controlplane.core.listing import Filter, Listing
 from controlplane.core.schema import documented
 from controlplane.core.view import ControlView
-from inference.contracts.states import UserRole
+from inference.contracts.answers import Page
+from inference.contracts.bodies.access import NewPasswordBody, UnlockBody, UserBody, UserChangeBody
+from inference.contracts.states import Subject, UserRole
+from inference.contracts.views.access import LockoutView, UnlockedView, UserView
 
 _ADMINS_ONLY = dict.fromkeys(("get", "post", "patch", "put", "delete"), UserRole.ADMIN)
-
-
-class UserBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """password: the first one; its owner can change it. grants: deployment name -> role there, where it is higher."""
-
-    username: str
-    password: str
-    role: UserRole = UserRole.VIEWER
-    grants: dict[str, UserRole] = {}
-
-
-class UserChangeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is left out stays as it is. active: false logs out everywhere and stops all tokens of this person."""
-
-    role: UserRole | None = None
-    grants: dict[str, UserRole] | None = None
-    active: bool | None = None
-
-
-class NewPasswordBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    password: str
-
-
-class UnlockBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    subject: Subject
-    value: str
-
-
-class UnlockedView(msgspec.Struct, frozen=True, kw_only=True):
-    """failures: how many were forgotten."""
-
-    failures: int
 
 
 class UserListApi(ControlView):

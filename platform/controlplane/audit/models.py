@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 
 from controlplane.core.json import ReadableJSON
-from controlplane.core.principal import PrincipalKind
+from inference.contracts.states import PrincipalKind
 
 
 class AuditEntry(models.Model):

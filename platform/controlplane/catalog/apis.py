@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 import msgspec
 from rest_framework.request import Request
@@ -17,58 +16,18 @@ from controlplane.catalog.presenters import model_view, weights_view
 from controlplane.core import principal
 from controlplane.core.api import answer, body
 from controlplane.core.errors import Invalid
-from controlplane.core.listing import Filter, Listing, Page
+from controlplane.core.listing import Filter, Listing
 from controlplane.core.schema import Parameter, documented
 from controlplane.core.view import ControlView
 from controlplane.operations.asking import on_conflict
 from controlplane.operations.presenters import operation_view
+from inference.contracts.answers import FetchAnswer, Page
+from inference.contracts.bodies.models import FetchBody, ModelBody, ModelChangeBody
 from inference.contracts.models import KvLayers, ModelShape
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import FetchState, ModelSource
 from inference.contracts.views.models import ModelFitView, ModelView, WeightsView
-from inference.contracts.views.operations import OperationView
 from inference.planning.model.fit import Load
-
-
-class ModelBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """name: up to 100 letters, digits, dots, dashes, underscores.
-
-    path: a directory as the nodes see it, a hub id, or the address of an archive or directory. It need not exist on the
-    control host: a node that can't load it says so when a worker starts. revision: of a hub id.
-    config: content of the model's config.json, for a model whose files the control plane can't read; or shape: what it
-    is made of. Left out, both are read from its files, here or on the first node that has them.
-    """
-
-    name: str
-    path: str
-    description: str = ""
-    revision: str = ""
-    licence: str = ""
-    config: dict[str, Any] | None = None
-    shape: ModelShape | None = None
-
-
-class ModelChangeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is left out stays as it is. shape: null forgets what is known, and has it read again."""
-
-    path: str | None = None
-    description: str | None = None
-    revision: str | None = None
-    licence: str | None = None
-    config: dict[str, Any] | None = None
-    shape: ModelShape | msgspec.UnsetType | None = msgspec.UNSET
-
-
-class FetchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """nodes: ids of those that shall have the weights. revision: of a hub id, instead of the model's own."""
-
-    nodes: tuple[UUID, ...]
-    revision: str | None = None
-    reason: str = ""
-
-
-class FetchAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    operation: OperationView
 
 
 class ModelListApi(ControlView):

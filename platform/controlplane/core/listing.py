@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -23,6 +23,7 @@ from django.db.models import F, Model, Q, QuerySet
 from django.http import QueryDict
 
 from controlplane.core.errors import Invalid
+from inference.contracts.answers import Page
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Model)
@@ -38,13 +39,6 @@ _IN_WORDS = {
     UUID: "an id",
     datetime: "a time like 2026-03-01T12:00:00Z",
 }
-
-
-class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """One page of a list. next: the cursor of the page after this one; None: this is the last."""
-
-    items: tuple[T, ...]
-    next: str | None
 
 
 @dataclass(frozen=True, slots=True)

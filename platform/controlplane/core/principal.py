@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from enum import StrEnum
 
-from inference.contracts.states import UserRole
+from inference.contracts.states import PrincipalKind, UserRole
 
 _RANK = {role: rank for rank, role in enumerate(UserRole)}
 
@@ -25,16 +24,6 @@ def higher(*roles: UserRole) -> UserRole:
 def lower(*roles: UserRole) -> UserRole:
     """The one that may do least."""
     return min(roles, key=_RANK.__getitem__)
-
-
-class PrincipalKind(StrEnum):
-    """USER: a person with a session. TOKEN: a program with a management token. SYSTEM: Tandem itself.
-    ANONYMOUS: whoever calls what needs no login (a login itself, a machine that joins)."""
-
-    USER = "user"
-    TOKEN = "token"  # noqa: S105
-    SYSTEM = "system"
-    ANONYMOUS = "anonymous"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
 from controlplane.core.errors import TooMany
-from controlplane.core.principal import Principal, PrincipalKind
+from controlplane.core.principal import Principal
 from controlplane.core.redis import quick_client
+from inference.contracts.states import PrincipalKind
 
 log = structlog.get_logger()
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
-import msgspec
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.core import principal
 from controlplane.core.api import answer, body
-from controlplane.core.listing import Filter, Listing, Page
+from controlplane.core.listing import Filter, Listing
 from controlplane.core.schema import documented
 from controlplane.core.view import ControlView
 from controlplane.fleet import desired, selectors, workflows
@@ -18,47 +17,10 @@ from controlplane.fleet.presenters import device_view, link_view, node_views
 from controlplane.operations.asking import on_conflict
 from controlplane.operations.models import Operation
 from controlplane.operations.presenters import operation_view
+from inference.contracts.answers import MeasureAnswer, NodeOperationAnswer, Page
+from inference.contracts.bodies.fleet import DeviceBody, MeasureBody, NodeBody, NodeReasonBody
 from inference.contracts.states import NodeDesired, NodePhase
 from inference.contracts.views.fleet import DeviceView, LinkView, NodeView
-from inference.contracts.views.operations import OperationView
-
-
-class NodeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """labels: all that the node shall have ("rack=r7", "fast"), for placement."""
-
-    labels: tuple[str, ...]
-
-
-class NodeReasonBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """reason: why, for people; shown with the node and its operation."""
-
-    reason: str = ""
-
-
-class NodeOperationAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    node: NodeView
-    operation: OperationView
-
-
-class DeviceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is not given stays. maintenance: no worker is placed here; one that runs stays. reserved_for: name of the
-    only deployment that may have it; empty: all."""
-
-    labels: tuple[str, ...] | None = None
-    maintenance: bool | None = None
-    maintenance_note: str | None = None
-    reserved_for: str | None = None
-
-
-class MeasureBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """nodes: ids of the nodes between which the network is to be measured, both ways."""
-
-    nodes: tuple[UUID, ...]
-    reason: str = ""
-
-
-class MeasureAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    operation: OperationView
 
 
 class NodeListApi(ControlView):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -11,30 +10,17 @@ from controlplane.core.address import client_address
 from controlplane.core.api import answer, body
 from controlplane.core.clock import iso
 from controlplane.core.errors import Unauthenticated
-from controlplane.core.listing import Listing, Page
+from controlplane.core.listing import Listing
 from controlplane.core.schema import documented
 from controlplane.core.view import ControlView
 from controlplane.fleet import desired, joining, selectors
 from controlplane.fleet.presenters import join_token_view
+from inference.contracts.answers import Page
+from inference.contracts.bodies.fleet import JoinTokenBody
 from inference.contracts.reports import NodeHello, NodeWelcome
-from inference.contracts.views.fleet import JoinTokenOpenView
+from inference.contracts.views.fleet import JoinTokenOpenView, JoinTokenView
 
 _JOIN_SCHEME = "Join "
-
-
-class JoinTokenBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """note: what the token is for, in words. ttl_s: seconds it can be used."""
-
-    note: str = ""
-    ttl_s: int = joining.DEFAULT_TTL_S
-
-
-class JoinTokenView(msgspec.Struct, frozen=True, kw_only=True):
-    """token: shown this once. command: the one line to run on the new node."""
-
-    token: str
-    expires_at: str
-    command: str
 
 
 class JoinTokenListApi(ControlView):

@@ -24,11 +24,11 @@ from controlplane.fleet.cadence import report_interval_s
 from controlplane.fleet.credentials import hello_check, node_key
 from controlplane.fleet.inventory import devices_record
 from controlplane.fleet.models import JoinToken, Node
+from inference.contracts.bounds import JOIN_TOKEN_TTL_S
 from inference.contracts.reports import NodeHello, NodeWelcome
 
 log = structlog.get_logger()
 
-DEFAULT_TTL_S = 3600
 LONGEST_TTL_S = 30 * 24 * 3600
 
 _NAME_BASE_MAX = 90
@@ -51,7 +51,7 @@ class IssuedToken:
 
 
 @transaction.atomic
-def join_token_create(*, created_by: str, note: str = "", ttl_s: int = DEFAULT_TTL_S) -> IssuedToken:
+def join_token_create(*, created_by: str, note: str = "", ttl_s: int = JOIN_TOKEN_TTL_S) -> IssuedToken:
     """Make a token with which one machine may join within `ttl_s` seconds.
 
     Raises:

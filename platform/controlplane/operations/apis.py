@@ -5,30 +5,25 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-import msgspec
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.core import principal
 from controlplane.core.api import answer, body
 from controlplane.core.errors import Invalid
-from controlplane.core.listing import Filter, Listing, Page
+from controlplane.core.listing import Filter, Listing
 from controlplane.core.schema import Parameter, documented
 from controlplane.core.view import ControlView
 from controlplane.operations import selectors, services
 from controlplane.operations.asking import on_conflict
 from controlplane.operations.presenters import operation_view, operation_views
 from controlplane.operations.workflows import Target
+from inference.contracts.answers import Page
+from inference.contracts.bodies.operations import ReasonBody
 from inference.contracts.states import OperationKind, OperationState
 from inference.contracts.views.operations import OperationView
 
 _TEXT = ("title", "reason", "outcome")
-
-
-class ReasonBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """reason: for the record and the audit trail; at most 500 characters."""
-
-    reason: str = ""
 
 
 class OperationListApi(ControlView):

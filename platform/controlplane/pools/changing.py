@@ -16,9 +16,10 @@ from controlplane.pools.checks.deployment import local_prefill_check, slo_check
 from controlplane.pools.checks.pool import labels_check, limits_of_a_pool_check, strategy_check
 from controlplane.pools.counts import generation_check
 from controlplane.pools.models import Deployment, Pool
-from controlplane.pools.rollout.policy import RolloutPolicy, policy_check
+from controlplane.pools.rollout.policy import policy_check
 from controlplane.pools.routing import routing_table_publish
 from controlplane.pools.workflows.targets import deployment_locked
+from inference.contracts.rollout import RolloutPolicy
 
 
 @transaction.atomic

@@ -9,9 +9,9 @@ from django.db import models
 
 from controlplane.catalog.models import Model
 from controlplane.fleet.models import Device, Node
-from controlplane.pools.rollout.policy import RolloutPolicy
 from inference.contracts.engines import NATIVE
 from inference.contracts.reports import WorkerLoad
+from inference.contracts.rollout import RolloutPolicy
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import Role, WorkerDesired, WorkerPhase
 

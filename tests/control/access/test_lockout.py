@@ -8,11 +8,11 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from controlplane.access import lockout
-from controlplane.access.lockout import Subject
 from controlplane.access.models import LoginFailure
 from controlplane.audit.models import AuditEntry
 from controlplane.core.errors import TooMany
 from controlplane.core.redis import sync_client
+from inference.contracts.states import Subject
 from tests.control.access.people import ADMIN, OPERATOR, PASSWORD, logged_in, person
 from tests.control.conftest import Clock
 from tests.control.races import at_once

@@ -18,8 +18,8 @@ from controlplane.audit import export
 from controlplane.audit.models import AuditEntry
 from controlplane.audit.services import record
 from controlplane.core import principal
-from controlplane.core.principal import Principal, PrincipalKind
-from inference.contracts.states import UserRole
+from controlplane.core.principal import Principal
+from inference.contracts.states import PrincipalKind, UserRole
 from tests.control.conftest import Clock
 
 AUDIT = "/api/v1/audit"

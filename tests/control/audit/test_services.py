@@ -8,8 +8,9 @@ from django.db import transaction
 from controlplane.audit.models import AuditEntry
 from controlplane.audit.services import record
 from controlplane.core import principal
-from controlplane.core.principal import Principal, PrincipalKind
+from controlplane.core.principal import Principal
 from inference.contracts.auth import new_management_token, new_serving_key
+from inference.contracts.states import PrincipalKind
 from tests.control.conftest import Clock
 
 

@@ -17,9 +17,10 @@ from controlplane.core import clock, principal
 from controlplane.core.api import answer, body
 from controlplane.core.enqueue import enqueue
 from controlplane.core.errors import Conflict, NotFound
-from controlplane.core.listing import Filter, Listing, Page
+from controlplane.core.listing import Filter, Listing
 from controlplane.core.schema import documented
 from controlplane.core.view import ControlView
+from inference.contracts.answers import Page
 from inference.contracts.auth import new_serving_key
 from inference.contracts.states import UserRole
 

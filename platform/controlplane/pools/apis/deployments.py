@@ -9,25 +9,23 @@ from rest_framework.response import Response
 
 from controlplane.core import principal
 from controlplane.core.api import answer, body
-from controlplane.core.listing import Filter, Listing, Page
+from controlplane.core.listing import Filter, Listing
 from controlplane.core.schema import documented
 from controlplane.core.view import ControlView
-from controlplane.operations.apis import ReasonBody
 from controlplane.operations.asking import on_conflict
 from controlplane.operations.presenters import operation_view
 from controlplane.pools import selectors, services
-from controlplane.pools.apis.bodies import (
-    DeploymentAnswer,
+from controlplane.pools.apis.bodies import refuse_unknown_settings
+from controlplane.pools.presenters import deployment_view, revision_view
+from inference.contracts.answers import DeploymentAnswer, OperationAnswer, Page, RolloutAnswer
+from inference.contracts.bodies.operations import ReasonBody
+from inference.contracts.bodies.pools import (
     DeploymentBody,
     DeploymentChangeBody,
-    OperationAnswer,
     RebalanceBody,
     RollBackBody,
-    RolloutAnswer,
     RollOutBody,
-    refuse_unknown_settings,
 )
-from controlplane.pools.presenters import deployment_view, revision_view
 from inference.contracts.states import Role
 from inference.contracts.views.pools import DeploymentView, RevisionView
 

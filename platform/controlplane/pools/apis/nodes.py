@@ -12,13 +12,15 @@ from controlplane.core.api import answer, body
 from controlplane.core.errors import Invalid
 from controlplane.core.schema import Parameter, documented
 from controlplane.core.view import ControlView
-from controlplane.fleet.apis import NodeOperationAnswer, NodeReasonBody, node_operation_answer
+from controlplane.fleet.apis import node_operation_answer
 from controlplane.fleet.services import log_fetch
 from controlplane.operations.asking import on_conflict
 from controlplane.pools import selectors
 from controlplane.pools.apis.pools import OfWorker
 from controlplane.pools.workflows.node_drain import node_drain
 from controlplane.pools.workflows.node_retire import node_retire_start
+from inference.contracts.answers import NodeOperationAnswer
+from inference.contracts.bodies.fleet import NodeReasonBody
 from inference.contracts.reports import LogReply
 from inference.contracts.states import LogRun
 

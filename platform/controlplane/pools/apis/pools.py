@@ -13,12 +13,14 @@ from controlplane.core import principal
 from controlplane.core.api import answer, body
 from controlplane.core.schema import documented
 from controlplane.core.view import ControlView
-from controlplane.operations.apis import ReasonBody
 from controlplane.operations.asking import on_conflict
 from controlplane.operations.presenters import operation_view
 from controlplane.pools import selectors, services
-from controlplane.pools.apis.bodies import OperationAnswer, PoolAnswer, PoolBody, given
+from controlplane.pools.apis.bodies import given
 from controlplane.pools.presenters import deployment_view
+from inference.contracts.answers import OperationAnswer, PoolAnswer
+from inference.contracts.bodies.operations import ReasonBody
+from inference.contracts.bodies.pools import PoolBody
 from inference.contracts.views.pools import PoolView
 
 

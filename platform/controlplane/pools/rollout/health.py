@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controlplane.pools.rollout.policy import RolloutPolicy
 from inference.contracts.histogram import Histogram, bucket_value
+from inference.contracts.rollout import RolloutPolicy
 from inference.contracts.timings import Counter, Latency, Window
 
 

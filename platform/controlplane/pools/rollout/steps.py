@@ -14,7 +14,7 @@ from controlplane.pools.planning.revisions import candidate_workers, pairs_of
 from controlplane.pools.planning.snapshot import PoolSeen, WorkerSeen
 from controlplane.pools.progress import is_up
 from controlplane.pools.rollout.health import Health, what_is_wrong
-from controlplane.pools.rollout.policy import RolloutPolicy
+from inference.contracts.rollout import RolloutPolicy
 from inference.contracts.states import WorkerDesired, WorkerPhase
 
 

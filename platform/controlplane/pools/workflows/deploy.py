@@ -32,7 +32,7 @@ from controlplane.pools.node_spec import node_specs_renew, nodes_lock
 from controlplane.pools.planning.changes import Plan
 from controlplane.pools.planning.plan import plan
 from controlplane.pools.progress import Progress, scaling_progress
-from controlplane.pools.rollout.policy import RolloutPolicy, policy_check
+from controlplane.pools.rollout.policy import policy_check
 from controlplane.pools.seeing import snapshot
 from controlplane.pools.workflows.look import Look, since
 from controlplane.pools.workflows.previews import preview_of
@@ -44,6 +44,7 @@ from controlplane.pools.workflows.targets import (
     look_again,
 )
 from inference.contracts.engines import NATIVE
+from inference.contracts.rollout import RolloutPolicy
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import OperationKind, Role, WorkerDesired, WorkerPhase
 

@@ -25,7 +25,7 @@ from controlplane.pools.models import Deployment, Revision, Rollout
 from controlplane.pools.planning.revisions import pairs_of
 from controlplane.pools.progress import Progress, revision_progress
 from controlplane.pools.rollout.advance import rollout_begin, rollout_drop
-from controlplane.pools.rollout.policy import RolloutPolicy, policy_check
+from controlplane.pools.rollout.policy import policy_check
 from controlplane.pools.rollout.steps import TakeBack, Wait
 from controlplane.pools.seeing import pools_seen
 from controlplane.pools.workflows.deploy import model_named
@@ -38,6 +38,7 @@ from controlplane.pools.workflows.targets import (
     deployment_target,
     look_again,
 )
+from inference.contracts.rollout import RolloutPolicy
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import OperationKind, OperationState, StepState
 from inference.contracts.views.operations import OperationPreview

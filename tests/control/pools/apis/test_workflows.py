@@ -11,8 +11,8 @@ from rest_framework.test import APIClient
 
 from controlplane.audit.models import AuditEntry
 from controlplane.operations.models import Operation
-from controlplane.pools.apis.bodies import RolloutAnswer
 from controlplane.pools.models import Deployment, Revision, Rollout
+from inference.contracts.answers import RolloutAnswer
 from inference.contracts.states import OperationKind, OperationState, WorkerPhase
 from inference.contracts.views.operations import OperationView
 from inference.contracts.views.pools import DeploymentView, PoolView, RevisionView

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from controlplane.core.errors import Invalid
 from controlplane.pools.planning.snapshot import PoolSeen, WorkerSeen
 from controlplane.pools.rollout.health import Health, health_of, share_above, what_is_wrong
-from controlplane.pools.rollout.policy import RolloutPolicy, policy_check
+from controlplane.pools.rollout.policy import policy_check
 from controlplane.pools.rollout.steps import Decision, Promote, RolloutSeen, Step, TakeBack, Wait, decide, next_share
 from inference.contracts.histogram import Histogram
+from inference.contracts.rollout import RolloutPolicy
 from inference.contracts.states import Role, WorkerPhase
 from inference.contracts.timings import Counter, Latency, Window
 from tests.control.pools.planning.fleets import NOW, worker

@@ -9,9 +9,9 @@ import pytest
 from controlplane.core.errors import Conflict, Invalid
 from controlplane.pools import services
 from controlplane.pools.models import Allocation, Rollout, Worker
-from controlplane.pools.rollout.policy import RolloutPolicy
 from controlplane.telemetry.models import RollUp
 from inference.contracts import codec
+from inference.contracts.rollout import RolloutPolicy
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import OperationState, WorkerPhase
 from inference.contracts.timings import Counter, Latency, Window

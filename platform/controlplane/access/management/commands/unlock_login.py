@@ -6,7 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from controlplane.access.lockout import Subject, unlock
+from controlplane.access.lockout import unlock
+from inference.contracts.states import Subject
 
 
 class Command(BaseCommand):

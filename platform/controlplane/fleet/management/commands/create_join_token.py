@@ -7,7 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.core.errors import ControlError
-from controlplane.fleet.joining import DEFAULT_TTL_S, join_token_create
+from controlplane.fleet.joining import join_token_create
+from inference.contracts.bounds import JOIN_TOKEN_TTL_S
 
 
 class Command(BaseCommand):
@@ -16,7 +17,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--note", default="", help="what it is for")
         parser.add_argument(
-            "--ttl", type=int, default=DEFAULT_TTL_S, help="seconds until it expires (default one hour)"
+            "--ttl", type=int, default=JOIN_TOKEN_TTL_S, help="seconds until it expires (default one hour)"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
