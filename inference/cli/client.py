@@ -19,8 +19,9 @@ import msgspec
 
 from inference.cli.errors import BadValue, Refused, Unreachable
 from inference.cli.login import Login
-from inference.cli.wire import Page, Problem, Struct
 from inference.contracts import codec
+from inference.contracts.answers import Page
+from inference.contracts.bodies.body import Body
 
 T = TypeVar("T")
 
@@ -30,6 +31,15 @@ _PAGE_LIMIT = 500
 #: Sent again after these: the network, a control plane that restarts, or "in a moment".
 _PASSING = frozenset({429, 502, 503, 504})
 _LONGEST_PAUSE_S = 10.0
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """What this program reads of a refusal; a proxy on the way may say as little."""
+
+    status: int
+    code: str
+    detail: str
+    current: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +89,7 @@ class Client:
         self,
         method: str,
         path: str,
-        body: Struct | None,
+        body: Body | None,
         kind: type[T],
         *,
         query: Mapping[str, Any] | None = None,
@@ -112,7 +122,7 @@ class Client:
         kind: type[T],
         *,
         query: Mapping[str, Any],
-        body: Struct | None = None,
+        body: Body | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer[T]:
         content = None if body is None else codec.encode(body)

@@ -24,7 +24,7 @@ from inference.cli.login import login_current
 from inference.cli.output import Output, Style
 from inference.cli.preview import show_preview
 from inference.cli.waiting import follow
-from inference.cli.wire import Struct
+from inference.contracts.bodies.body import Body
 from inference.contracts.states import OperationState
 from inference.contracts.views.operations import OperationView
 
@@ -80,7 +80,7 @@ class Cli:
         if not typer.confirm(question, err=True):
             raise typer.Exit(ExitCode.NOT_SUCCEEDED)
 
-    def change(self, method: str, path: str, body: Struct | None, kind: type[T], *, if_match: str = "") -> Answer[T]:
+    def change(self, method: str, path: str, body: Body | None, kind: type[T], *, if_match: str = "") -> Answer[T]:
         """A write that is done when it is answered."""
         answer = self.client.write(method, path, body, kind, query=self._query(), if_match=if_match)
         if answer.tried:
@@ -91,7 +91,7 @@ class Cli:
         self,
         method: str,
         path: str,
-        body: Struct | None,
+        body: Body | None,
         kind: type[T],
         operation_of: Callable[[T], OperationView | None],
     ) -> None:

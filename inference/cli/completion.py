@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from inference.cli import find
 from inference.cli.client import Client
 from inference.cli.login import login_current
-from inference.cli.wire import KeyView, TokenView, UserView
 from inference.contracts.states import NodeDesired, Role
+from inference.contracts.views.access import KeyView, TokenView, UserView
 from inference.contracts.views.models import ModelView
 from inference.contracts.views.operations import OperationView
 

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from inference.cli.client import Answer, Client, segment
 from inference.cli.errors import BadValue, NotThere
-from inference.cli.wire import KeyView, TokenView
 from inference.contracts.states import NodeDesired, Role
+from inference.contracts.views.access import KeyView, TokenView
 from inference.contracts.views.fleet import DeviceView, NodeView
 from inference.contracts.views.operations import OperationView
 from inference.contracts.views.pools import DeploymentView, PoolView, WorkerView

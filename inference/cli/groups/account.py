@@ -12,7 +12,7 @@ from inference.cli.command import Cli, fail, reads
 from inference.cli.errors import CliError, NotLoggedIn
 from inference.cli.login import Login, checked_url, login_forget, login_path, login_store
 from inference.cli.prompts import secret_from
-from inference.cli.wire import SessionUser, SessionView
+from inference.contracts.views.access import SessionUser, SessionView
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 

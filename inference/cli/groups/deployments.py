@@ -16,14 +16,9 @@ from inference.cli.group import group
 from inference.cli.groups.pools import POOL_COLUMNS
 from inference.cli.output import Column
 from inference.cli.settings import Setting, engine_settings
-from inference.cli.wire import (
-    DeploymentAnswer,
-    DeploymentBody,
-    DeploymentChangeBody,
-    OperationAnswer,
-    ReasonBody,
-    RebalanceBody,
-)
+from inference.contracts.answers import DeploymentAnswer, OperationAnswer
+from inference.contracts.bodies.operations import ReasonBody
+from inference.contracts.bodies.pools import DeploymentBody, DeploymentChangeBody, RebalanceBody
 from inference.contracts.states import PlacementStrategy, Role
 from inference.contracts.views.operations import OperationView
 from inference.contracts.views.pools import DeploymentView, RevisionView
@@ -143,7 +138,7 @@ def change(
     """Promises, and which prompts are short. Takes effect at once."""
     nothing = None if no_slo else UNSET
     body = DeploymentChangeBody(
-        local_prefill_tokens=UNSET if local_prefill_tokens is None else local_prefill_tokens,
+        local_prefill_tokens=local_prefill_tokens,
         slo_ttft_s=nothing if slo_ttft is None else slo_ttft,
         slo_tpot_s=nothing if slo_tpot is None else slo_tpot,
         reason=cli.asked.reason,

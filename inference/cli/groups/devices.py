@@ -14,7 +14,7 @@ from inference.cli.group import group
 from inference.cli.groups.device_table import DEVICE_COLUMNS, condition, device_name
 from inference.cli.labels import relabelled
 from inference.cli.sizes import percent, size
-from inference.cli.wire import DeviceBody
+from inference.contracts.bodies.fleet import DeviceBody
 from inference.contracts.views.fleet import DeviceView, NodeView
 
 app = group("Devices: GPUs, parts of GPUs, and CPU slots.")

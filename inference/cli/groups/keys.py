@@ -13,7 +13,8 @@ from inference.cli.durations import moment, seconds
 from inference.cli.errors import BadValue
 from inference.cli.group import group
 from inference.cli.output import Column
-from inference.cli.wire import IssuedKeyView, KeyBody, KeyChangeBody, KeyView, RotateBody
+from inference.contracts.bodies.access import KeyBody, KeyChangeBody, RotateBody
+from inference.contracts.views.access import IssuedKeyView, KeyView
 
 app = group("Serving keys: who may call the serving API, for which models, how often.")
 
@@ -66,7 +67,7 @@ def create(
     """It is shown this once."""
     body = KeyBody(
         name=name,
-        models=tuple(models or ()),
+        models=models or [],
         requests_per_minute=rpm,
         max_concurrent=concurrent,
         expires_in_days=days,
@@ -90,7 +91,7 @@ def change(
     nothing = None if no_limits else UNSET
     body = KeyChangeBody(
         name=UNSET if new_name is None else new_name,
-        models=() if all_models else tuple(models) if models else UNSET,
+        models=[] if all_models else models or UNSET,
         requests_per_minute=nothing if rpm is None else rpm,
         max_concurrent=nothing if concurrent is None else concurrent,
     )
@@ -106,7 +107,7 @@ def change(
 def rotate(cli: Cli, name: arguments.Key, grace: Grace = None) -> None:
     """A new secret with the same rights and limits; the old one stays good for the grace."""
     key = find.key(cli.client, name)
-    body = RotateBody(grace_s=UNSET if grace is None else grace)
+    body = RotateBody(grace_s=grace)
     answer = cli.change("POST", f"/keys/{key.id}/rotate", body, IssuedKeyView)
     until = moment(answer.view.previous_until, missing="now")
     cli.out.secret(

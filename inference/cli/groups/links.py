@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated
+from uuid import UUID
 
 import typer
 
@@ -13,7 +14,8 @@ from inference.cli.errors import BadValue
 from inference.cli.group import group
 from inference.cli.output import Column
 from inference.cli.sizes import size
-from inference.cli.wire import MeasureBody, OperationAnswer
+from inference.contracts.answers import OperationAnswer
+from inference.contracts.bodies.fleet import MeasureBody
 from inference.contracts.states import NodeDesired, NodePhase
 from inference.contracts.views.fleet import LinkView, NodeView
 
@@ -65,8 +67,8 @@ def measure(
         raise BadValue("Name the nodes, or say --all.")
     if every:
         found = cli.client.items("/nodes", NodeView, phase=NodePhase.READY).view
-        ids = tuple(each.id for each in found if each.desired != NodeDesired.RETIRED)
+        ids = tuple(UUID(each.id) for each in found if each.desired != NodeDesired.RETIRED)
     else:
-        ids = tuple(find.node(cli.client, name).id for name in nodes or ())
+        ids = tuple(UUID(find.node(cli.client, name).id) for name in nodes or ())
     body = MeasureBody(nodes=ids, reason=cli.asked.reason)
     cli.operate("POST", "/links/measure", body, OperationAnswer, lambda answer: answer.operation)

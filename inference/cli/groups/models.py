@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
 import typer
-from msgspec import UNSET, UnsetType
 
 from inference.cli import arguments, completion, find
 from inference.cli.client import segment
@@ -17,7 +17,8 @@ from inference.cli.errors import BadValue
 from inference.cli.group import group
 from inference.cli.output import Column
 from inference.cli.sizes import share, size
-from inference.cli.wire import FetchAnswer, FetchBody, ModelBody, ModelChangeBody
+from inference.contracts.answers import FetchAnswer
+from inference.contracts.bodies.models import FetchBody, ModelBody, ModelChangeBody
 from inference.contracts.states import NodeDesired, NodePhase
 from inference.contracts.views.fleet import NodeView
 from inference.contracts.views.models import ModelFitView, ModelView, WeightsView
@@ -151,10 +152,10 @@ def change(
 ) -> None:
     """What is not given stays. Path and revision stay while deployments use it."""
     body = ModelChangeBody(
-        path=UNSET if path is None else path,
-        revision=UNSET if revision is None else revision,
-        licence=UNSET if licence is None else licence,
-        description=UNSET if description is None else description,
+        path=path,
+        revision=revision,
+        licence=licence,
+        description=description,
         config=_config(config),
     )
     if body == ModelChangeBody():
@@ -218,10 +219,10 @@ def fetch(
         raise BadValue("Name the nodes, or say --all.")
     if every:
         ready = cli.client.items("/nodes", NodeView, phase=NodePhase.READY).view
-        ids = tuple(node.id for node in ready if node.desired in (NodeDesired.ACTIVE, NodeDesired.CORDONED))
+        ids = tuple(UUID(node.id) for node in ready if node.desired in (NodeDesired.ACTIVE, NodeDesired.CORDONED))
     else:
-        ids = tuple(find.node(cli.client, each).id for each in nodes or ())
-    body = FetchBody(nodes=ids, revision=UNSET if revision is None else revision, reason=cli.asked.reason)
+        ids = tuple(UUID(find.node(cli.client, each).id) for each in nodes or ())
+    body = FetchBody(nodes=ids, revision=revision, reason=cli.asked.reason)
     cli.operate("POST", f"/models/{segment(name)}/fetch", body, FetchAnswer, lambda answer: answer.operation)
 
 
@@ -232,9 +233,9 @@ def weights(cli: Cli, name: arguments.Model) -> None:
     cli.out.rows(found.view, found.raw, WEIGHTS_COLUMNS, lambda each: each.node_name, "No node has to do with them.")
 
 
-def _config(path: Path | None) -> dict[str, Any] | UnsetType:
+def _config(path: Path | None) -> dict[str, Any] | None:
     if path is None:
-        return UNSET
+        return None
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except (OSError, msgspec.DecodeError) as error:

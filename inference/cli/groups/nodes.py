@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Annotated
 
 import typer
-from msgspec import UNSET
 
 from inference.cli import arguments, find
 from inference.cli.command import Cli, operates, reads, writes
@@ -16,9 +15,12 @@ from inference.cli.groups.device_table import DEVICE_COLUMNS
 from inference.cli.labels import relabelled
 from inference.cli.output import Column
 from inference.cli.sizes import size
-from inference.cli.wire import JoinTokenBody, JoinTokenView, NodeBody, NodeOperationAnswer, ReasonBody
+from inference.contracts.answers import NodeOperationAnswer
+from inference.contracts.bodies.fleet import JoinTokenBody, NodeBody
+from inference.contracts.bodies.operations import ReasonBody
+from inference.contracts.bounds import JOIN_TOKEN_TTL_S
 from inference.contracts.states import NodeDesired, NodePhase
-from inference.contracts.views.fleet import JoinTokenOpenView, NodeView
+from inference.contracts.views.fleet import JoinTokenOpenView, JoinTokenView, NodeView
 
 app = group("Nodes: machines with devices, each with its agent.")
 
@@ -135,7 +137,7 @@ def join_command(
     ] = None,
 ) -> None:
     """The one line to run on a new machine; it lets one machine join, once."""
-    body = JoinTokenBody(note=note, ttl_s=UNSET if ttl is None else int(ttl))
+    body = JoinTokenBody(note=note, ttl_s=JOIN_TOKEN_TTL_S if ttl is None else int(ttl))
     answer = cli.change("POST", "/join-tokens", body, JoinTokenView)
     cli.out.secret(
         answer.raw,

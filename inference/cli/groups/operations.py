@@ -12,7 +12,7 @@ from inference.cli.durations import moment
 from inference.cli.group import group
 from inference.cli.output import Column
 from inference.cli.preview import show_preview
-from inference.cli.wire import ReasonBody
+from inference.contracts.bodies.operations import ReasonBody
 from inference.contracts.states import OperationKind, OperationState
 from inference.contracts.views.operations import OperationView
 

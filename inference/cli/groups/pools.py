@@ -14,7 +14,8 @@ from inference.cli.errors import BadValue
 from inference.cli.group import group
 from inference.cli.groups.worker_table import WORKER_COLUMNS
 from inference.cli.output import Column
-from inference.cli.wire import PoolAnswer, PoolBody
+from inference.contracts.answers import PoolAnswer
+from inference.contracts.bodies.pools import PoolBody
 from inference.contracts.states import PlacementStrategy, Role
 from inference.contracts.views.pools import PoolView
 

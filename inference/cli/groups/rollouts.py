@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from msgspec import UNSET, UnsetType, structs
+from msgspec import structs
 
 from inference.cli import arguments, completion, find
 from inference.cli.client import segment
@@ -13,7 +13,9 @@ from inference.cli.command import Cli, operates, writes
 from inference.cli.errors import BadValue
 from inference.cli.group import group
 from inference.cli.settings import Setting, engine_settings
-from inference.cli.wire import OperationAnswer, RollBackBody, RolloutAnswer, RollOutBody, RolloutPolicy
+from inference.contracts.answers import OperationAnswer, RolloutAnswer
+from inference.contracts.bodies.pools import RollBackBody, RollOutBody
+from inference.contracts.rollout import RolloutPolicy
 from inference.contracts.views.pools import DeploymentView
 
 app = group("Revisions of a deployment.")
@@ -64,9 +66,9 @@ def rollout(
     }
     serving = find.deployment(cli.client, name).view.settings if setting else None
     body = RollOutBody(
-        model=UNSET if model is None else model,
-        model_revision=UNSET if model_revision is None else model_revision,
-        settings=UNSET if serving is None else engine_settings(setting or [], serving),
+        model=model,
+        model_revision=model_revision,
+        settings=None if serving is None else engine_settings(setting or [], serving),
         policy=_policy(cli, name, {key: value for key, value in given.items() if value is not None}),
         note=note,
         reason=cli.asked.reason,
@@ -81,7 +83,7 @@ def rollback(
     to: Annotated[int | None, typer.Option("--to", min=1, help="Number of the revision.", show_default=False)] = None,
 ) -> None:
     """An earlier revision serves again: without --to the one before, or the one that a roll-out was leaving."""
-    body = RollBackBody(to=UNSET if to is None else to, reason=cli.asked.reason)
+    body = RollBackBody(to=to, reason=cli.asked.reason)
     cli.operate(
         "POST", f"/deployments/{segment(name)}/rollback", body, OperationAnswer, lambda answer: answer.operation
     )
@@ -101,9 +103,9 @@ def resume(cli: Cli, name: arguments.Deployment) -> None:
     cli.out.done(answer.raw, f"The roll-out of {name} goes on.", name)
 
 
-def _policy(cli: Cli, name: str, given: dict[str, float]) -> RolloutPolicy | UnsetType:
+def _policy(cli: Cli, name: str, given: dict[str, float]) -> RolloutPolicy | None:
     """The deployment's own, with what was given; the API takes it whole."""
     if not given:
-        return UNSET
+        return None
     policy = cli.client.get(f"/deployments/{segment(name)}/rollout", RolloutAnswer).view.policy
     return structs.replace(policy, **given)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from msgspec import UNSET
 
 from inference.cli import arguments, completion, find
 from inference.cli.command import Cli, reads, writes
@@ -13,8 +12,9 @@ from inference.cli.durations import moment
 from inference.cli.group import group
 from inference.cli.groups.keys import Expires, Grace
 from inference.cli.output import Column
-from inference.cli.wire import IssuedTokenView, RotateBody, TokenBody, TokenView
+from inference.contracts.bodies.access import RotateBody, TokenBody
 from inference.contracts.states import UserRole
+from inference.contracts.views.access import IssuedTokenView, TokenView
 
 app = group("Management tokens: programs that may use this API, this one included.")
 
@@ -54,7 +54,7 @@ def create(
     days: Expires = None,
 ) -> None:
     """It is shown this once."""
-    body = TokenBody(name=name, role=role, only=tuple(only) if only else UNSET, expires_in_days=days)
+    body = TokenBody(name=name, role=role, only=only or None, expires_in_days=days)
     answer = cli.change("POST", "/tokens", body, IssuedTokenView)
     cli.out.secret(answer.raw, answer.view.token, f"Token {name}; it is shown this once:")
 
@@ -63,7 +63,7 @@ def create(
 def rotate(cli: Cli, name: arguments.Token, grace: Grace = None) -> None:
     """A new secret with the same rights; the old one stays good for the grace."""
     token = find.token(cli.client, name)
-    body = RotateBody(grace_s=UNSET if grace is None else grace)
+    body = RotateBody(grace_s=grace)
     answer = cli.change("POST", f"/tokens/{token.id}/rotate", body, IssuedTokenView)
     until = moment(answer.view.previous_until, missing="now")
     cli.out.secret(

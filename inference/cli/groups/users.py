@@ -6,7 +6,6 @@ import sys
 from typing import Annotated
 
 import typer
-from msgspec import UNSET
 
 from inference.cli import arguments
 from inference.cli.client import segment
@@ -16,16 +15,9 @@ from inference.cli.errors import BadValue
 from inference.cli.group import group
 from inference.cli.output import Column
 from inference.cli.prompts import secret_from
-from inference.cli.wire import (
-    LockoutView,
-    NewPasswordBody,
-    UnlockBody,
-    UnlockedView,
-    UserBody,
-    UserChangeBody,
-    UserView,
-)
-from inference.contracts.states import UserRole
+from inference.contracts.bodies.access import NewPasswordBody, UnlockBody, UserBody, UserChangeBody
+from inference.contracts.states import Subject, UserRole
+from inference.contracts.views.access import LockoutView, UnlockedView, UserView
 
 app = group("Users: people and what they may do.")
 
@@ -87,9 +79,9 @@ def change(
 ) -> None:
     """Role, grants (--grant replaces all), and whether they may log in."""
     body = UserChangeBody(
-        role=UNSET if role is None else role,
-        grants={} if no_grants else _grants(grant) if grant else UNSET,
-        active=UNSET if active is None else active,
+        role=role,
+        grants={} if no_grants else _grants(grant) if grant else None,
+        active=active,
     )
     if body == UserChangeBody():
         raise BadValue("Say what is to change: --role, --grant, --no-grants, --active or --inactive.")
@@ -137,7 +129,7 @@ def unlock(
     if (name is None) == (address is None):
         raise BadValue("Name either a user or an --address.")
     value = name or address or ""
-    body = UnlockBody(subject="name" if address is None else "address", value=value)
+    body = UnlockBody(subject=Subject.NAME if address is None else Subject.ADDRESS, value=value)
     answer = cli.change("POST", "/lockouts/unlock", body, UnlockedView)
     cli.out.done(answer.raw, f"{answer.view.failures} failed logins of {value} are forgotten.", value)
 

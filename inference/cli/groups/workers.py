@@ -13,7 +13,8 @@ from inference.cli.errors import NotThere
 from inference.cli.group import group
 from inference.cli.groups.worker_table import WORKER_COLUMNS, phase
 from inference.cli.sizes import share
-from inference.cli.wire import OperationAnswer, ReasonBody
+from inference.contracts.answers import OperationAnswer
+from inference.contracts.bodies.operations import ReasonBody
 from inference.contracts.reports import LogReply
 from inference.contracts.states import LogRun
 

@@ -6,26 +6,29 @@ import httpx2
 import pytest
 
 from inference.cli.errors import ExitCode, Refused, Unreachable
-from inference.cli.wire import OperationAnswer, ReasonBody, SessionView
+from inference.contracts.answers import OperationAnswer
+from inference.contracts.bodies.operations import ReasonBody
+from inference.contracts.views.access import SessionView
 from inference.contracts.views.models import ModelView
 from tests.inference.cli.answers import LOGIN, Script, json, problem
 
+SIGNED_OUT = {"user": None, "csrf": "c", "oidc": None}
 GONE = httpx2.ConnectError("connection refused")
 MODEL = {"name": "tiny", "path": "/m", "description": "", "created_at": "2026-03-01T12:00:00Z"}
 
 
 def test_a_write_that_is_sent_again_bears_the_same_idempotency_key() -> None:
-    control = Script([GONE, httpx2.ReadTimeout("slow"), json(None, 503), json({"user": None})])
+    control = Script([GONE, httpx2.ReadTimeout("slow"), json(None, 503), json(SIGNED_OUT)])
 
-    control.client().write("POST", "/keys", ReasonBody(), SessionView)
+    control.client().write("POST", "/keys", ReasonBody(reason="lost"), SessionView)
 
     assert len(control.requests) == 4
     assert len({request.headers["Idempotency-Key"] for request in control.requests}) == 1
-    assert {request.content for request in control.requests} == {b'{"reason":""}'}
+    assert {request.content for request in control.requests} == {b'{"reason":"lost"}'}
 
 
 def test_two_writes_bear_two_keys() -> None:
-    control = Script([json({"user": None})])
+    control = Script([json(SIGNED_OUT)])
     client = control.client()
     for _ in range(2):
         client.write("POST", "/keys", None, SessionView)
@@ -34,7 +37,7 @@ def test_two_writes_bear_two_keys() -> None:
 
 def test_what_is_still_being_done_is_asked_again_after_the_pause_that_the_control_plane_names() -> None:
     busy = problem(409, "still_running", "In a moment.", **{"Retry-After": "3"})
-    control = Script([busy, json({"user": None})])
+    control = Script([busy, json(SIGNED_OUT)])
     control.client().write("POST", "/keys", None, SessionView)
     assert control.pauses == [3.0]
 
