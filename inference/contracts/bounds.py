@@ -4,6 +4,7 @@ what it is sent, by the same numbers, so that no node refuses an honest specific
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from inference.contracts.specs import EngineSettings
@@ -44,6 +45,8 @@ def settings_fault(settings: EngineSettings) -> Fault | None:
         if value is not None and not least <= value <= LARGEST:
             bound = f"at least {least}" if value < least else f"at most {LARGEST}"
             return Fault(name, f"{name} is {bound}, not {value}.")
+    if not 0 <= settings.itl_target_s < math.inf:
+        return Fault("itl_target_s", f"itl_target_s is 0 or more seconds, not {settings.itl_target_s}.")
     if settings.kv_tokens < settings.block_size:
         block, room = settings.block_size, settings.kv_tokens
         return Fault("kv_tokens", f"kv_tokens holds at least one block of {block} tokens; {room} does not.")

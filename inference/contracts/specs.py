@@ -17,6 +17,9 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     prefill_chunk_tokens: most prompt tokens computed in one step; 0 computes prompts whole.
     max_running: most requests in one decode batch.
     threads: torch CPU threads; 0 takes the cores of the worker's devices.
+    prefix_cache: whether requests share the KV of equal beginnings of their prompts.
+    itl_target_s: seconds that a step may take while answers run; less of waiting prompts is then read beside them. 0 sets
+    no target.
     """
 
     dtype: str = "auto"
@@ -26,6 +29,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     prefill_chunk_tokens: int = 256
     max_running: int = 32
     threads: int = 0
+    prefix_cache: bool = True
+    itl_target_s: float = 0.0
 
 
 class DeviceAssignment(msgspec.Struct, frozen=True, kw_only=True):

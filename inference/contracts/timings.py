@@ -37,7 +37,11 @@ class Latency(StrEnum):
 
 
 class Counter(StrEnum):
-    """Things counted within a window."""
+    """Things counted within a window.
+
+    PROMPT_TOKENS: at a worker those that it computed, at a router all. CACHED_TOKENS: of prompts that a worker read, those
+    that it had KV of and did not compute.
+    """
 
     RECEIVED = "received"
     COMPLETED = "completed"
@@ -46,6 +50,7 @@ class Counter(StrEnum):
     CANCELLED = "cancelled"
     RETRIED = "retried"
     PROMPT_TOKENS = "prompt_tokens"
+    CACHED_TOKENS = "cached_tokens"
     OUTPUT_TOKENS = "output_tokens"
     HANDOFFS = "handoffs"
     HANDOFF_FAILURES = "handoff_failures"

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from dataclasses import replace
 
 import structlog
 import torch
@@ -15,11 +15,11 @@ from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.timings import Counter, Latency, Window
 from inference.engine.interface import KVHandle, Progress, Sink
 from inference.engine.kv_cache import KVCache
-from inference.engine.model_runner import ModelRunner, Piece
+from inference.engine.model_runner import ModelRunner
 from inference.engine.reservations import Reservations
-from inference.engine.sampler import sample
 from inference.engine.scheduler import Chunk, Scheduler
 from inference.engine.sequence import Sequence
+from inference.engine.step import StepOutcome, StepRunner
 
 _IDLE_S = 0.2
 _STOP_S = 5.0
@@ -41,8 +41,7 @@ class BatchLoop:
         scheduler: Scheduler,
         prepare_thread: Callable[[], None],
     ) -> None:
-        self._runner = runner
-        self._cache = cache
+        self._steps = StepRunner(runner, cache, reservations)
         self._reservations = reservations
         self._scheduler = scheduler
         self._prepare_thread = prepare_thread
@@ -76,26 +75,30 @@ class BatchLoop:
     def heartbeat_age(self) -> float:
         return math.inf if self._failure else time.monotonic() - self._turned
 
-    def submit(self, sequence: Sequence) -> None:
-        """Queue `sequence`.
+    def submit(self, *answers: Sequence) -> None:
+        """Queue the answers of one request, which share a handle.
 
         Raises:
             TandemError(ENGINE_FAILED): the loop has ended.
-            ValueError: a request is running on its handle.
+            ValueError: a request is running on their handle.
         """
         with self._changed:
             if self._failure or self._stopping:
                 raise TandemError(ErrorCode.ENGINE_FAILED, self._failure or "the engine was stopped")
-            if self._on(sequence.handle):
-                raise ValueError(f"a request is running on KV handle {sequence.handle.handle_id}")
-            self._scheduler.add(sequence)
+            if any(self._on(sequence.handle) for sequence in answers):
+                raise ValueError(f"a request is running on KV handle {answers[0].handle.handle_id}")
+            for sequence in answers:
+                self._scheduler.add(sequence)
             self._changed.notify()
 
     def abort(self, handle: KVHandle) -> None:
         """Forget the request on `handle`. Its sink hears nothing any more, once a call under way has returned."""
+        self._drop(handle)
+
+    def wake(self) -> None:
+        """There are copies to make."""
         with self._changed:
-            for sequence in self._on(handle):
-                self._scheduler.remove(sequence)
+            self._changed.notify()
 
     def queue(self) -> tuple[int, int, int]:
         """Requests running, requests waiting to start, and prompt tokens not yet computed."""
@@ -117,75 +120,92 @@ class BatchLoop:
         self._prepare_thread()
         with torch.inference_mode():
             try:
-                while chunks := self._next_chunks():
-                    self._step(chunks)
+                while (chunks := self._plan()) is not None:
+                    self._steps.copy_shared()
+                    if chunks:
+                        self._step(chunks)
             except Exception as error:
                 self._die(error)
 
-    def _next_chunks(self) -> list[Chunk]:
-        """Wait for work; empty when the loop is to end."""
+    def _plan(self) -> list[Chunk] | None:
+        """Wait for work; None when the loop is to end."""
         with self._changed:
             while not self._stopping and not self._failure:
                 self._turned = time.monotonic()
-                if chunks := self._scheduler.plan():
+                chunks = self._scheduler.plan()
+                if chunks or self._reservations.copies_are_due:
                     return chunks
                 self._changed.wait(_IDLE_S)
-            return []
+            return None
 
     def _step(self, chunks: list[Chunk]) -> None:
         began = time.monotonic()
         for chunk in chunks:
-            self._announce_start(chunk.sequence)
+            self._begin(chunk.sequence)
         try:
-            sampled = self._compute(chunks)
+            outcome = self._steps.run(chunks)
             self._failed_steps = 0
         except Exception as error:
             self._recover(chunks, error)
             return
+        seconds = time.monotonic() - began
         with self._changed:
-            self._measured.observe(Latency.STEP, time.monotonic() - began)
-        for chunk in chunks:
-            self._deliver(chunk, sampled.get(chunk.sequence))
+            self._measured.observe(Latency.STEP, seconds)
+            self._scheduler.measured(chunks, seconds)
+        self._record(chunks, outcome)
 
-    def _compute(self, chunks: list[Chunk]) -> dict[Sequence, int]:
-        """Run the model over `chunks`; the new token of each sequence that gets one."""
-        with ExitStack() as pins:
-            pieces: list[Piece] = []
-            sampling: list[Sequence] = []
-            for chunk in chunks:
-                sequence = chunk.sequence
-                try:
-                    slot_map = pins.enter_context(self._reservations.pin(sequence.handle))
-                except ValueError:
-                    self._remove(sequence)  # its handle was released since the step was planned
-                    continue
-                pieces.append(Piece(slot_map, sequence.token_ids[chunk.start : chunk.end], chunk.start, chunk.samples))
-                if chunk.samples:
-                    sampling.append(sequence)
-            if not pieces:
-                return {}
-            logits = self._runner.run(self._cache, pieces)
-        if not sampling:
-            return {}
-        tokens = sample(logits, [(s.sampling, len(s.token_ids) - s.prompt_length) for s in sampling])
-        return dict(zip(sampling, tokens, strict=True))
-
-    def _deliver(self, chunk: Chunk, token_id: int | None) -> None:
-        """Move the sequence on, and tell its sink."""
-        sequence = chunk.sequence
-        if not self._is_running(sequence):
+    def _begin(self, sequence: Sequence) -> None:
+        if sequence.started:
             return
+        sequence.started = True
+        self._tell(sequence, lambda sink: sink.started())
+        if sequence.reading and sequence.computed:
+            cached = Progress(start=0, end=sequence.computed, done=False)
+            self._count(Counter.CACHED_TOKENS, sequence.computed)
+            if sequence.report_progress:
+                self._tell(sequence, lambda sink: sink.progress(cached))
+
+    def _record(self, chunks: list[Chunk], outcome: StepOutcome) -> None:
+        """Move the sequences on, and tell their sinks."""
+        for sequence in outcome.released:
+            self._drop(sequence.handle)
+        for chunk in chunks:
+            if self._is_here(chunk.sequence):
+                self._move_on(chunk, outcome.tokens)
+
+    def _move_on(self, chunk: Chunk, tokens: dict[Sequence, int]) -> None:
+        sequence = chunk.sequence
         was_reading, sequence.computed = sequence.reading, chunk.end
-        with self._changed:
-            self._measured.count(Counter.PROMPT_TOKENS, chunk.end - chunk.start if was_reading else 0)
-            self._measured.count(Counter.OUTPUT_TOKENS, 0 if token_id is None else 1)
-        if was_reading and sequence.report_progress:
+        if sequence.shares:
+            self._reservations.offer(sequence.handle, sequence.token_ids, sequence.computed, sequence.answer)
+        siblings = sequence.siblings if was_reading and not sequence.reading else []
+        if was_reading:
+            self._record_reading(chunk)
+        for sibling in siblings:
+            self._start_beside(sequence, sibling)
+        for answer in (sequence, *siblings):
+            if answer in tokens and self._is_here(answer):
+                self._deliver(answer, tokens[answer])
+
+    def _record_reading(self, chunk: Chunk) -> None:
+        sequence = chunk.sequence
+        self._count(Counter.PROMPT_TOKENS, chunk.end - chunk.start)
+        if sequence.report_progress:
             progress = Progress(start=chunk.start, end=chunk.end, done=not sequence.reading)
             self._tell(sequence, lambda sink: sink.progress(progress))
-        if token_id is not None:
-            self._deliver_token(sequence, token_id)
 
-    def _deliver_token(self, sequence: Sequence, token_id: int) -> None:
+    def _start_beside(self, reader: Sequence, sibling: Sequence) -> None:
+        """One more answer to the prompt that `reader` has read."""
+        sibling.started, sibling.computed, sibling.arrival = True, reader.prompt_length, reader.arrival
+        with self._changed:
+            if reader in self._scheduler:  # else its request is over
+                self._scheduler.add(sibling)
+        if not reader.prefill_only:
+            self._reservations.fork(reader.handle, reader.prompt_length, sibling.answer)
+
+    def _deliver(self, sequence: Sequence, token_id: int) -> None:
+        """Append a new token, and end the answer where it ends."""
+        self._count(Counter.OUTPUT_TOKENS, 1)
         sequence.token_ids.append(token_id)
         try:
             token = sequence.text.push(token_id)
@@ -193,13 +213,8 @@ class BatchLoop:
             self._fail(sequence, error)
             return
         if token.finish is not None or sequence.prefill_only:
-            self._remove(sequence)
-        self._tell(sequence, lambda sink: sink.token(token))
-
-    def _announce_start(self, sequence: Sequence) -> None:
-        if not sequence.started:
-            sequence.started = True
-            self._tell(sequence, lambda sink: sink.started())
+            self._end(sequence)
+        self._tell(sequence, lambda sink: sink.token(replace(token, answer=sequence.answer)))
 
     # -- when something fails ------------------------------------------------------------------------
 
@@ -213,12 +228,12 @@ class BatchLoop:
             try:
                 if len(chunks) == 1:
                     raise error
-                sampled = self._compute([chunk])
+                outcome = self._steps.run([chunk])
             except Exception as own:
                 self._fail(chunk.sequence, own)
             else:
                 survivors += 1
-                self._deliver(chunk, sampled.get(chunk.sequence))
+                self._record([chunk], outcome)
         self._failed_steps = 0 if survivors else self._failed_steps + 1
         if self._failed_steps >= _HOPELESS_STEPS:
             raise error
@@ -231,19 +246,21 @@ class BatchLoop:
         self._fail_all(TandemError(ErrorCode.ENGINE_FAILED, reason))
 
     def _fail(self, sequence: Sequence, error: Exception) -> None:
-        if not self._is_running(sequence):
+        """End the request of `sequence`, with all of its answers."""
+        if not self._is_here(sequence):
             return
-        self._remove(sequence)
+        self._drop(sequence.handle)
+        self._reservations.withdraw(sequence.handle)
         if not isinstance(error, TandemError):
             error = TandemError(ErrorCode.ENGINE_FAILED, f"the engine could not compute this request: {error!r}")
         self._tell(sequence, lambda sink: sink.failed(error))
 
     def _fail_all(self, error: TandemError) -> None:
         with self._changed:
-            left = [*self._scheduler.running, *self._scheduler.waiting]
-            for sequence in left:
-                self._scheduler.remove(sequence)
-        for sequence in left:
+            left = {s.handle: s for s in (*self._scheduler.running, *self._scheduler.waiting)}
+            for handle in left:
+                self._drop(handle)
+        for sequence in left.values():
             self._tell(sequence, lambda sink: sink.failed(error))
 
     # -- small pieces ----------------------------------------------------------------------------
@@ -251,13 +268,22 @@ class BatchLoop:
     def _on(self, handle: KVHandle) -> list[Sequence]:
         return [s for s in (*self._scheduler.running, *self._scheduler.waiting) if s.handle == handle]
 
-    def _is_running(self, sequence: Sequence) -> bool:
+    def _is_here(self, sequence: Sequence) -> bool:
         with self._changed:
-            return sequence in self._scheduler.running
+            return sequence in self._scheduler
 
-    def _remove(self, sequence: Sequence) -> None:
+    def _end(self, sequence: Sequence) -> None:
         with self._changed:
             self._scheduler.remove(sequence)
+
+    def _drop(self, handle: KVHandle) -> None:
+        with self._changed:
+            for sequence in self._on(handle):
+                self._scheduler.remove(sequence)
+
+    def _count(self, counter: Counter, amount: int) -> None:
+        with self._changed:
+            self._measured.count(counter, amount)
 
     def _tell(self, sequence: Sequence, call: Callable[[Sink], None]) -> None:
         """Call the sink. One that raises (its event loop is gone) ends its own request only."""
@@ -265,4 +291,4 @@ class BatchLoop:
             call(sequence.sink)
         except Exception:
             log.exception("a request's sink failed; the request is dropped")
-            self._remove(sequence)
+            self._drop(sequence.handle)

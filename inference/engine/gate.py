@@ -78,14 +78,16 @@ def probe_geometry(model: Any, device: torch.device) -> KVGeometry:
     if len(shapes) != 1:
         raise refuse(f"keys and values differ in shape: {', '.join(str(tuple(shape)) for shape in sorted(shapes))}")
     ((_, kv_heads, _, head_size),) = shapes
-    return KVGeometry(layers=len(layers), kv_heads=kv_heads, head_size=head_size)
+    windows = tuple(probe.windows) if any(probe.windows) else ()
+    return KVGeometry(layers=len(layers), kv_heads=kv_heads, head_size=head_size, windows=windows)
 
 
 class _GeometryProbe:
-    """An `AttentionStep` that notes the shapes of K and V per layer."""
+    """An `AttentionStep` that notes the shapes of K and V, and the window, of each layer."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[int, torch.Size, torch.Size]] = []
+        self.windows: list[int | None] = []
 
     def attend(
         self,
@@ -97,6 +99,7 @@ class _GeometryProbe:
         window: int | None,
     ) -> torch.Tensor:
         self.seen.append((layer, key.shape, value.shape))
+        self.windows.append(window)
         return query.new_zeros(1, query.shape[2], query.shape[1], value.shape[3])
 
 

@@ -21,6 +21,8 @@ from inference.contracts.reports import WorkerLoad
 from inference.contracts.states import FinishReason, Role
 from inference.contracts.timings import Window
 
+TokenIds = Sequence[int]
+
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
@@ -46,8 +48,8 @@ class EngineInfo:
 class KVHandle:
     """Names a reservation of KV blocks.
 
-    capacity: tokens it has room for (whole blocks). cached_tokens: leading tokens of the prompt it was reserved for whose
-    KV the engine has already, so that nobody need compute or send it; always less than the whole prompt.
+    capacity: tokens it has room for (whole blocks). cached_tokens: leading tokens of the prompt that it was reserved for
+    whose KV the engine has already, so that nobody need compute or send it; always less than the whole prompt.
     """
 
     handle_id: int
@@ -130,7 +132,7 @@ class Engine(Protocol):
         Raises `TandemError(INVALID_REQUEST)` for what can't be laid out (no chat template, bad roles, ids out of
         range, an empty prompt)."""
 
-    def reserve(self, capacity: int, prompt: Sequence[int] = (), *, answers: int = 1, salt: str = "") -> KVHandle:
+    def reserve(self, capacity: int, prompt: TokenIds = (), *, answers: int = 1, salt: str = "") -> KVHandle:
         """Blocks for `capacity` tokens, prompt and answer, for each of `answers` answers; all or nothing.
 
         prompt: what will be read into them. KV of its beginning that is known from earlier requests is taken over
@@ -174,8 +176,8 @@ class Engine(Protocol):
         priority: int = 0,
     ) -> None:
         """Go on after `first_tokens`, one of each answer, whose text was given elsewhere; KV of the `token_ids` after
-        the cached ones was imported into `handle`: of a layer with a window at least those that the next token sees. The
-        first `token` call of an answer is its second token; there is none for an answer that its first token ended."""
+        the cached ones was imported into `handle`: of a layer with a window at least those that the next token sees.
+        The first `token` call of an answer is its second token; there is none for one that its first token ended."""
 
     def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> memoryview:
         """KV of tokens [start, end) of `layers` as contiguous bytes in wire layout [layer, K|V, head, token, dim].

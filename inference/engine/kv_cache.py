@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from inference.engine.reservations import SlotMap
+from inference.engine.reservations import CopySpan, SlotMap
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class KVGeometry:
-    """Shape of what one token leaves behind in each layer, after rotary embedding."""
+    """Shape of what one token leaves behind in each layer, after rotary embedding. windows: see `EngineInfo`."""
 
     layers: int
     kv_heads: int
     head_size: int
+    windows: tuple[int | None, ...] = ()
 
     def bytes_per_token(self, dtype: torch.dtype) -> int:
         return self.layers * 2 * self.kv_heads * self.head_size * dtype.itemsize
@@ -61,6 +63,12 @@ class KVCache:
             torch.cat([keys.narrow(2, first, length) for first, length in spans], dim=2),
             torch.cat([values.narrow(2, first, length) for first, length in spans], dim=2),
         )
+
+    def copy(self, spans: Iterable[CopySpan]) -> None:
+        """Copy K and V of all layers from slots to slots, one span after the other."""
+        layers = range(self.geometry.layers)
+        for span in spans:
+            self._span(layers, span.target, span.length).copy_(self._span(layers, span.source, span.length))
 
     def export_bytes(self, slot_map: SlotMap, layers: range, start: int, end: int) -> memoryview:
         """See `Engine.export_kv`."""

@@ -18,11 +18,10 @@ from inference.contracts.states import Role
 from inference.contracts.timings import Window
 from inference.engine import chat
 from inference.engine.batch_loop import BatchLoop
-from inference.engine.block_manager import BlockManager
 from inference.engine.fingerprint import digest_files, fingerprint
 from inference.engine.first_token import generate_one_token
 from inference.engine.gate import probe_geometry
-from inference.engine.interface import EngineInfo, KVHandle, Sink
+from inference.engine.interface import EngineInfo, KVHandle, Sink, TokenIds
 from inference.engine.kv_cache import KVCache, KVGeometry
 from inference.engine.loader import LoadedModel, load
 from inference.engine.model_runner import ModelRunner
@@ -47,7 +46,6 @@ class _Parts:
     info: EngineInfo
     tokenizer: Any
     eos_ids: frozenset[int]
-    blocks: BlockManager
     reservations: Reservations
     cache: KVCache
     loop: BatchLoop
@@ -108,17 +106,21 @@ class NativeEngine:
 
     def _assemble(self, loaded: LoadedModel, geometry: KVGeometry) -> _Parts:
         info = _describe(self._model_name, loaded, geometry, self._settings)
-        blocks = BlockManager(info.kv_blocks_total)
-        reservations = Reservations(blocks, info.block_size)
+        reservations = Reservations(
+            info.kv_blocks_total,
+            info.block_size,
+            fingerprint=info.fingerprint,
+            share=self._settings.prefix_cache,
+        )
         cache = KVCache(geometry, info.kv_blocks_total * info.block_size, loaded.dtype, self._device)
         loop = BatchLoop(
             ModelRunner(loaded.model, self._device),
             cache,
             reservations,
-            Scheduler(self._settings.max_running, self._settings.prefill_chunk_tokens),
+            Scheduler(self._settings.max_running, self._settings.prefill_chunk_tokens, self._settings.itl_target_s),
             prepare_thread=lambda: torch.set_num_threads(self._threads),
         )
-        return _Parts(info, loaded.tokenizer, loaded.eos_ids, blocks, reservations, cache, loop)
+        return _Parts(info, loaded.tokenizer, loaded.eos_ids, reservations, cache, loop)
 
     def switch_role(self, role: Role) -> None:
         """Weights, cache and loop serve every role alike, so only the proof is left to do."""
@@ -144,8 +146,8 @@ class NativeEngine:
             running=running,
             waiting=waiting,
             waiting_tokens=waiting_tokens,
-            kv_blocks_used=parts.blocks.used,
-            kv_blocks_total=parts.blocks.total,
+            kv_blocks_used=parts.reservations.used_blocks,
+            kv_blocks_total=parts.reservations.total_blocks,
         )
 
     def drain_window(self, window: Window) -> None:
@@ -157,8 +159,11 @@ class NativeEngine:
     def tokenize(self, prompt: Prompt) -> list[int]:
         return chat.tokenize(self._parts.tokenizer, prompt, self._parts.info.vocab_size)
 
-    def reserve(self, capacity: int) -> KVHandle:
-        return self._parts.reservations.reserve(capacity)
+    def reserve(self, capacity: int, prompt: TokenIds = (), *, answers: int = 1, salt: str = "") -> KVHandle:
+        handle = self._parts.reservations.reserve(capacity, prompt, answers=answers, salt=salt)
+        if handle.cached_tokens:
+            self._parts.loop.wake()
+        return handle
 
     def release(self, handle: KVHandle) -> None:
         self._parts.loop.abort(handle)
@@ -175,48 +180,89 @@ class NativeEngine:
     # -- requests --------------------------------------------------------------------------------
 
     def prefill(
-        self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink, *, report_progress: bool
+        self,
+        handle: KVHandle,
+        token_ids: list[int],
+        sampling: Sampling,
+        sink: Sink,
+        *,
+        report_progress: bool,
+        priority: int = 0,
     ) -> None:
-        sequence = self._sequence(handle, token_ids, sampling, sink)
-        sequence.prefill_only = True
-        sequence.report_progress = report_progress
-        self._submit(sequence, len(token_ids))
+        reader = self._reader(handle, token_ids, sampling, sink, priority)
+        reader.report_progress = report_progress
+        for answer in (reader, *reader.siblings):
+            answer.prefill_only = True
+        self._submit(handle, len(token_ids), [reader])
 
-    def generate(self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink) -> None:
-        self._submit(self._sequence(handle, token_ids, sampling, sink), len(token_ids) + sampling.max_tokens - 1)
+    def generate(
+        self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink, *, priority: int = 0
+    ) -> None:
+        reader = self._reader(handle, token_ids, sampling, sink, priority)
+        self._submit(handle, len(token_ids) + sampling.max_tokens - 1, [reader])
 
     def resume(
-        self, handle: KVHandle, token_ids: list[int], first_tokens: tuple[int, ...], sampling: Sampling, sink: Sink
+        self,
+        handle: KVHandle,
+        token_ids: list[int],
+        first_tokens: tuple[int, ...],
+        sampling: Sampling,
+        sink: Sink,
+        *,
+        priority: int = 0,
     ) -> None:
-        (first_token,) = first_tokens
-        sequence = self._sequence(handle, token_ids, sampling, sink)
-        if sequence.text.push(first_token).finish is not None:
-            raise ValueError("the answer ended with its first token: there is nothing to go on with")
-        sequence.token_ids.append(first_token)
-        sequence.computed = len(token_ids)
-        self._submit(sequence, len(token_ids) + sampling.max_tokens - 1)
+        going_on: list[Sequence] = []
+        for answer, first_token in zip(
+            self._answers(handle, token_ids, sampling, sink, priority), first_tokens, strict=True
+        ):
+            answer.shares = not self._parts.info.windows  # of a layer with a window only the end may have come
+            answer.computed = len(token_ids)
+            answer.token_ids.append(first_token)
+            if answer.text.push(first_token).finish is None:
+                going_on.append(answer)
+        if not going_on:
+            raise ValueError("every answer ended with its first token: there is nothing to go on with")
+        self._submit(handle, len(token_ids) + sampling.max_tokens - 1, going_on)
 
-    def _sequence(self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink) -> Sequence:
+    def _reader(
+        self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink, priority: int
+    ) -> Sequence:
+        """The first answer of a request, which reads the prompt for all of them."""
+        reader, *reader.siblings = self._answers(handle, token_ids, sampling, sink, priority)
+        reader.computed = self._parts.reservations.cached(handle, token_ids)
+        return reader
+
+    def _answers(
+        self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink, priority: int
+    ) -> list[Sequence]:
         if sampling.max_tokens < 1:
             raise TandemError(
                 ErrorCode.INVALID_REQUEST, f"max_tokens is {sampling.max_tokens}, not 1 or more", "max_tokens"
             )
         chat.check_ids(token_ids, self._parts.info.vocab_size)
-        return Sequence(
-            handle=handle,
-            token_ids=list(token_ids),
-            sampling=sampling,
-            sink=sink,
-            text=TextStream(self._decode, self._parts.eos_ids, sampling),
-            prompt_length=len(token_ids),
-        )
+        return [
+            Sequence(
+                handle=handle,
+                token_ids=list(token_ids),
+                sampling=sampling,
+                sink=sink,
+                text=TextStream(self._decode, self._parts.eos_ids, sampling),
+                prompt_length=len(token_ids),
+                answer=number,
+                priority=priority,
+            )
+            for number in range(sampling.n)
+        ]
 
-    def _submit(self, sequence: Sequence, tokens: int) -> None:
-        """Queue `sequence`, which will leave KV of `tokens` tokens."""
-        if tokens > sequence.handle.capacity:
-            raise ValueError(f"{tokens} tokens do not fit a reservation of {sequence.handle.capacity}")
-        with self._parts.reservations.pin(sequence.handle):
-            self._parts.loop.submit(sequence)
+    def _submit(self, handle: KVHandle, tokens: int, answers: list[Sequence]) -> None:
+        """Queue `answers`, each of which will leave KV of `tokens` tokens."""
+        if tokens > handle.capacity:
+            raise ValueError(f"{tokens} tokens do not fit a reservation of {handle.capacity}")
+        with self._parts.reservations.pin(handle):
+            for answer in answers:
+                if answer.answer and not answer.reading:
+                    self._parts.reservations.fork(handle, answer.prompt_length, answer.answer)
+            self._parts.loop.submit(*answers)
 
     def _decode(self, token_ids: list[int]) -> str:
         text: str = self._parts.tokenizer.decode(token_ids, skip_special_tokens=True)
@@ -273,4 +319,5 @@ def _describe(model_name: str, loaded: LoadedModel, geometry: KVGeometry, settin
         kv_blocks_total=blocks,
         kv_bytes_per_token=geometry.bytes_per_token(loaded.dtype),
         layers=geometry.layers,
+        windows=geometry.windows,
     )

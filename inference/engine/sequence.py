@@ -1,8 +1,8 @@
-"""One request inside the engine."""
+"""One answer inside the engine, with the prompt that it answers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from inference.contracts.generation import Sampling
 from inference.engine.interface import KVHandle, Sink
@@ -15,7 +15,10 @@ class Sequence:
 
     token_ids: prompt, then answer. computed: leading tokens whose KV is in the blocks of `handle`. The last sampled
     token is never computed before the next one is wanted, so an answer of n tokens needs KV for n - 1 of them.
-    prefill_only: ends with the first token of the answer. report_progress: tell the sink of each computed chunk.
+    answer: which of the answers of its request. siblings: further answers to the same prompt; they begin with tokens of
+    their own once it is read. prefill_only: ends with the first token of each answer. report_progress: tell the sink of
+    each computed chunk. shares: its KV is complete in every layer, so that others may use it.
+    priority, arrival: the smaller number is computed first; `arrival` counts within one priority.
     """
 
     handle: KVHandle
@@ -24,9 +27,14 @@ class Sequence:
     sink: Sink
     text: TextStream
     prompt_length: int
+    answer: int = 0
+    siblings: list[Sequence] = field(default_factory=list)
     computed: int = 0
     prefill_only: bool = False
     report_progress: bool = False
+    shares: bool = True
+    priority: int = 0
+    arrival: int = 0
     started: bool = False
 
     @property
@@ -38,3 +46,8 @@ class Sequence:
     def unread(self) -> int:
         """Prompt tokens that remain to be computed."""
         return max(0, self.prompt_length - self.computed)
+
+    @property
+    def made(self) -> int:
+        """Tokens of the answer so far."""
+        return len(self.token_ids) - self.prompt_length

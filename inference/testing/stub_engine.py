@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from inference.contracts.errors import ErrorCode, TandemError
@@ -22,7 +22,7 @@ from inference.contracts.reports import WorkerLoad
 from inference.contracts.states import FinishReason, Role
 from inference.contracts.timings import Counter, Latency, Window
 from inference.engine.first_token import generate_one_token
-from inference.engine.interface import EngineInfo, KVHandle, Progress, Sink, Token
+from inference.engine.interface import EngineInfo, KVHandle, Progress, Sink, Token, TokenIds
 from inference.testing.faults import FaultKind, FaultPlan, FaultPoint
 from inference.testing.stub_kv import KV_BYTES_PER_TOKEN, LAYERS, StubKV
 from inference.testing.stub_model import EOS_ID, StubModel
@@ -45,6 +45,7 @@ class _Request:
 
     def __post_init__(self) -> None:
         self.text = AnswerText(self.sampling.stop)
+        self.computed = self.computed or self.handle.cached_tokens
 
     @property
     def read(self) -> bool:
@@ -72,6 +73,7 @@ class StubEngine:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._beat = time.monotonic()
+        self._beginnings: set[tuple[str, tuple[int, ...]]] = set()
         self._window = Window(second=0, source="", deployment="")
         self.failure: str | None = None
 
@@ -154,8 +156,20 @@ class StubEngine:
     def tokenize(self, prompt: Prompt) -> list[int]:
         return self._model.tokenize(prompt)
 
-    def reserve(self, capacity: int) -> KVHandle:
-        return self.kv.reserve(capacity)
+    def reserve(self, capacity: int, prompt: TokenIds = (), *, answers: int = 1, salt: str = "") -> KVHandle:
+        handle = self.kv.reserve(capacity * answers)
+        cached = self._cached(tuple(prompt), salt) if self.settings.prefix_cache else 0
+        if cached:
+            self.kv.compute(handle, list(prompt), 0, cached)
+        return replace(handle, cached_tokens=cached)
+
+    def _cached(self, prompt: tuple[int, ...], salt: str) -> int:
+        """Tokens of whole blocks that an earlier prompt of the same salt began with; from now on `prompt` is one."""
+        size = self.settings.block_size
+        beginnings = [(salt, prompt[:end]) for end in range(size, len(prompt), size)]
+        known = [len(tokens) for salt, tokens in beginnings if (salt, tokens) in self._beginnings]
+        self._beginnings.update(beginnings)
+        return max(known, default=0)
 
     def release(self, handle: KVHandle) -> None:
         self.kv.release(handle)
@@ -173,15 +187,31 @@ class StubEngine:
     # -- requests --------------------------------------------------------------------------------
 
     def prefill(
-        self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink, *, report_progress: bool
+        self,
+        handle: KVHandle,
+        token_ids: list[int],
+        sampling: Sampling,
+        sink: Sink,
+        *,
+        report_progress: bool,
+        priority: int = 0,
     ) -> None:
         self._submit(_Request(handle, token_ids, sampling, sink, only_prefill=True, report_progress=report_progress))
 
-    def generate(self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink) -> None:
+    def generate(
+        self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink, *, priority: int = 0
+    ) -> None:
         self._submit(_Request(handle, token_ids, sampling, sink))
 
     def resume(
-        self, handle: KVHandle, token_ids: list[int], first_tokens: tuple[int, ...], sampling: Sampling, sink: Sink
+        self,
+        handle: KVHandle,
+        token_ids: list[int],
+        first_tokens: tuple[int, ...],
+        sampling: Sampling,
+        sink: Sink,
+        *,
+        priority: int = 0,
     ) -> None:
         (first_token,) = first_tokens
         request = _Request(handle, token_ids, sampling, sink, computed=len(token_ids), made=1)
@@ -228,6 +258,8 @@ class StubEngine:
         if not request.started:
             request.started = True
             request.sink.started()
+            if request.report_progress and request.computed:
+                request.sink.progress(Progress(start=0, end=request.computed, done=False))
 
     def _prefill_step(self, request: _Request) -> None:
         if request.computed == 0:

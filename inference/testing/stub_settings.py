@@ -13,6 +13,7 @@ class StubSettings(msgspec.Struct, frozen=True, kw_only=True):
     prefill_s_per_token, decode_s_per_token: pretended compute time; a decode step serves all running requests.
     pieces: the answer, token by token and then end-of-sequence; None answers with words drawn from the prompt's KV.
     answer_tokens: words before end-of-sequence; None goes on until max_tokens.
+    prefix_cache: whether KV of equal beginnings of prompts is there without being computed.
     fingerprint: what is told apart as another model. load_s: time `start` takes.
     fail_starts: so many starts fail with "out of memory"; counted in the file `starts_file` over processes.
     fatal_start: this text is why no start can ever work.
@@ -27,6 +28,7 @@ class StubSettings(msgspec.Struct, frozen=True, kw_only=True):
     context_length: int = 2048
     prefill_chunk_tokens: int = 16
     max_running: int = 32
+    prefix_cache: bool = False
     fingerprint: str = "stub-1"
     load_s: float = 0.0
     fail_starts: int = 0

@@ -14,7 +14,6 @@ from inference.contracts.generation import Sampling
 from inference.contracts.timings import Counter, Latency, Window
 from inference.engine import batch_loop
 from inference.engine.batch_loop import BatchLoop
-from inference.engine.block_manager import BlockManager
 from inference.engine.interface import KVHandle
 from inference.engine.model_runner import Piece
 from inference.engine.reservations import Reservations
@@ -58,8 +57,7 @@ class Rig:
 
     def __init__(self) -> None:
         self.runner = CountingRunner()
-        self.blocks = BlockManager(64)
-        self.reservations = Reservations(self.blocks, 4)
+        self.reservations = Reservations(64, 4)
         self.loop = BatchLoop(
             self.runner, None, self.reservations, Scheduler(max_running=4, chunk_tokens=8), prepare_thread=lambda: None
         )
@@ -135,9 +133,9 @@ def test_blocks_released_during_a_step_are_not_given_away_before_it_ends(rig: Ri
     handle, sink = rig.submit([1, 2, 3])
     assert rig.runner.entered.wait(DEADLINE_S)
     rig.release(handle)
-    assert rig.blocks.used == 2
+    assert rig.reservations.used_blocks == 2
     rig.runner.gate.set()
-    eventually(lambda: rig.blocks.used == 0)
+    eventually(lambda: rig.reservations.used_blocks == 0)
     assert sink.tokens == []
     assert sink.error is None
 
@@ -160,7 +158,7 @@ def test_fifty_prompts_abandoned_in_turn_leave_nothing_behind(rig: Rig) -> None:
     _, last = rig.submit([1], greedy(1))
     assert last.wait().ids == [2]
     eventually(lambda: rig.loop.queue() == (0, 0, 0))
-    assert rig.blocks.used == 1
+    assert rig.reservations.used_blocks == 1
 
 
 def test_only_the_request_that_the_model_can_not_compute_fails(rig: Rig) -> None:

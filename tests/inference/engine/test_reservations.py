@@ -5,31 +5,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.engine.block_manager import BlockManager, Extent
+from inference.engine.block_manager import Extent
 from inference.engine.reservations import Reservations, SlotMap
 
 
 @pytest.fixture
-def blocks() -> BlockManager:
-    return BlockManager(8)
+def reservations() -> Reservations:
+    return Reservations(8, block_size=4)
 
 
-@pytest.fixture
-def reservations(blocks: BlockManager) -> Reservations:
-    return Reservations(blocks, block_size=4)
-
-
-def test_capacity_is_rounded_up_to_whole_blocks(reservations: Reservations, blocks: BlockManager) -> None:
+def test_capacity_is_rounded_up_to_whole_blocks(reservations: Reservations) -> None:
     assert reservations.reserve(5).capacity == 8
-    assert blocks.used == 2
+    assert reservations.used_blocks == 2
 
 
-def test_more_than_is_free_now_is_kv_full(reservations: Reservations, blocks: BlockManager) -> None:
+def test_more_than_is_free_now_is_kv_full(reservations: Reservations) -> None:
     reservations.reserve(20)
     with pytest.raises(TandemError) as caught:
         reservations.reserve(13)
     assert caught.value.code == ErrorCode.KV_FULL
-    assert blocks.used == 5
+    assert reservations.used_blocks == 5
 
 
 def test_more_than_there_ever_is_exceeds_the_context(reservations: Reservations) -> None:
@@ -38,26 +33,24 @@ def test_more_than_there_ever_is_exceeds_the_context(reservations: Reservations)
     assert caught.value.code == ErrorCode.CONTEXT_LENGTH_EXCEEDED
 
 
-def test_releasing_twice_frees_once(reservations: Reservations, blocks: BlockManager) -> None:
+def test_releasing_twice_frees_once(reservations: Reservations) -> None:
     handle = reservations.reserve(4)
     other = reservations.reserve(4)
     reservations.release(handle)
     reservations.release(handle)
-    assert blocks.used == 1
+    assert reservations.used_blocks == 1
     with reservations.pin(other):
         pass
 
 
-def test_a_pinned_handle_keeps_its_blocks_until_the_last_pin_is_gone(
-    reservations: Reservations, blocks: BlockManager
-) -> None:
+def test_a_pinned_handle_keeps_its_blocks_until_the_last_pin_is_gone(reservations: Reservations) -> None:
     handle = reservations.reserve(4)
     with reservations.pin(handle):
         with reservations.pin(handle):
             reservations.release(handle)
-            assert blocks.used == 1
-        assert blocks.used == 1
-    assert blocks.used == 0
+            assert reservations.used_blocks == 1
+        assert reservations.used_blocks == 1
+    assert reservations.used_blocks == 0
 
 
 def test_a_released_handle_can_not_be_pinned(reservations: Reservations) -> None:
