@@ -89,7 +89,8 @@ class ReserveRequest(msgspec.Struct, frozen=True, kw_only=True):
     clip_max_tokens: the client named no limit, so `sampling.max_tokens` is only a default: when prompt and answer
     together would pass the context length (or could never fit the worker's KV), the worker lowers the limit to what
     fits instead of refusing. A prompt that leaves no room for one token is refused either way.
-    echo: tell the prompt's text in the ticket.
+    echo: tell the prompt's text in the ticket. priority: of two requests that wait for the same engine the one with the
+    smaller number goes first. cache_salt: KV is shared only between requests of the same salt.
     """
 
     request_id: str
@@ -98,6 +99,8 @@ class ReserveRequest(msgspec.Struct, frozen=True, kw_only=True):
     sampling: Sampling
     clip_max_tokens: bool = False
     echo: bool = False
+    priority: int = 0
+    cache_salt: str = ""
 
 
 class Ticket(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +130,7 @@ class PrefillRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Asks a prefill worker to read the prompt, push its KV to `target` under `ticket_id`, and make the first token.
 
     target: from the routing table. fingerprint: the decode worker's; the prefill worker refuses a mismatch at once.
+    priority, cache_salt: as in `ReserveRequest`.
     """
 
     request_id: str
@@ -135,6 +139,8 @@ class PrefillRequest(msgspec.Struct, frozen=True, kw_only=True):
     sampling: Sampling
     fingerprint: str
     target: Address
+    priority: int = 0
+    cache_salt: str = ""
 
 
 class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,12 +199,17 @@ class WorkerTimings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HandoffDone(msgspec.Struct, frozen=True, kw_only=True, tag="handoff"):
-    """Closes a prefill stream whose KV was accepted by the decode worker. transfer_s: busy time of the sender."""
+    """Closes a prefill stream whose KV was accepted by the decode worker.
+
+    tokens, bytes: what was sent. transfer_s: busy time of the sender. cached_tokens: of the prompt, those that the
+    prefill worker had KV of and did not compute.
+    """
 
     tokens: int
     bytes: int
     transfer_s: float
     timings: WorkerTimings
+    cached_tokens: int = 0
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
@@ -206,7 +217,8 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
 
     A prefill worker sends it instead of `HandoffDone` when the first token already ended every answer.
     completion_tokens: all tokens of the answers, the prefill worker's first ones included. reason: of the answer that
-    ended last.
+    ended last. cached_tokens: of the prompt, those that the worker had KV of and did not compute; 0 after a hand-off,
+    where the prefill worker knows.
     """
 
     reason: FinishReason

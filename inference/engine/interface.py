@@ -48,8 +48,8 @@ class EngineInfo:
 class KVHandle:
     """Names a reservation of KV blocks.
 
-    capacity: tokens it has room for (whole blocks). cached_tokens: leading tokens of the prompt that it was reserved for
-    whose KV the engine has already, so that nobody need compute or send it; always less than the whole prompt.
+    capacity: tokens it has room for (whole blocks). cached_tokens: leading tokens of the prompt that it was reserved
+    for whose KV the engine has already, so that nobody need compute or send it; always less than the whole prompt.
     """
 
     handle_id: int

@@ -133,6 +133,7 @@ class Reservations:
             raise ValueError(f"a reservation is for at least one token and one answer, not {capacity} and {answers}")
         count = -(-capacity // self._block_size)
         self._check_possible(capacity, answers, count * answers)
+        self._check_free(count * answers)
         keys, wanted = self._keys(prompt, salt)
         with self._lock:
             self._touch(self._index.find(wanted))  # what is about to be used is given away last
@@ -251,6 +252,11 @@ class Reservations:
                 f"{many}{capacity} tokens need {blocks} KV blocks; this worker has {self._blocks.total} in all",
             )
 
+    def _check_free(self, blocks: int) -> None:
+        free = self._blocks.total - self._blocks.used
+        if blocks > free:
+            raise TandemError(ErrorCode.KV_FULL, f"{blocks} KV blocks are needed; {free} are free now")
+
     def _keys(self, prompt: TokenIds, salt: str) -> tuple[PrefixKeys | None, list[bytes]]:
         """The chain of a prompt, and the keys worth looking for: the last token must be computed in any case."""
         if not self._share or not prompt:
@@ -259,9 +265,7 @@ class Reservations:
         return keys, keys.first((len(prompt) - 1) // self._block_size, prompt)
 
     def _take(self, count: int, answers: int) -> list[tuple[Extent, ...]]:
-        free = self._blocks.total - self._blocks.used
-        if count * answers > free:
-            raise TandemError(ErrorCode.KV_FULL, f"{count * answers} KV blocks are needed; {free} are free now")
+        self._check_free(count * answers)
         taken = [extents for _ in range(answers) if (extents := self._blocks.allocate(count)) is not None]
         self._index.forget(
             block for extents in taken for extent in extents for block in range(extent.start, extent.end)

@@ -190,4 +190,6 @@ def _call(asked: Asked, deployment: DeploymentRoute, request_id: str) -> Call:
         prompt=asked.prompt,
         sampling=msgspec.structs.replace(asked.sampling, max_tokens=limit),
         clip=asked.max_tokens is None,
+        priority=asked.priority,
+        cache_salt=asked.cache_salt,
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from inference.contracts.errors import ErrorCode
 from inference.contracts.generation import Finished, HandoffDone, TokenDelta
 from inference.router.config import Deadlines
@@ -70,7 +72,15 @@ class Exchange:
             answered = await (self._on_prefill(event) if leg is Leg.PREFILL else self._on_answer(event))
         if answered.leg is Leg.ANSWER:
             await self._settle()
-        return answered
+        return self._with_cached(answered)
+
+    def _with_cached(self, answered: Answered) -> Answered:
+        """After a hand-off the prefill worker knows how much of the prompt was cached."""
+        handoff = self._record.handoff
+        if answered.leg is Leg.PREFILL or handoff is None:
+            return answered
+        finished = msgspec.structs.replace(answered.finished, cached_tokens=handoff.cached_tokens)
+        return Answered(finished, answered.leg)
 
     def _survive(self, failure: LegFailed) -> None:
         """Go on with one leg where the answer may still be whole; else raise `failure`."""

@@ -22,6 +22,7 @@ _SEED_BITS = 63
 #: Counts and token ids that workers can read; no model comes near.
 _LARGEST = 2**31 - 1
 _Count = Annotated[int, msgspec.Meta(le=_LARGEST)]
+_Integer = Annotated[int, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]
 
 #: Fields that are not offered, with the values that ask for nothing (besides null).
 _NOT_OFFERED: dict[str, tuple[object, ...]] = {
@@ -56,7 +57,7 @@ _MISSING_FIELD = re.compile(r"missing required field `(?P<field>[^`]*)`")
 @dataclass(frozen=True, slots=True)
 class Asked:
     """One request. max_tokens: the client's own limit, None when it named none; `sampling.max_tokens` is then unset
-    (0) until the deployment's default is known."""
+    (0) until the deployment's default is known. priority, cache_salt: as in `ReserveRequest`."""
 
     model: str
     prompt: Prompt
@@ -64,6 +65,8 @@ class Asked:
     max_tokens: int | None
     stream: bool
     include_usage: bool
+    priority: int = 0
+    cache_salt: str = ""
 
 
 class _StreamOptions(msgspec.Struct):
@@ -83,6 +86,8 @@ class _Body(msgspec.Struct, kw_only=True):
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
     ignore_eos: bool | None = None
+    priority: _Integer | None = None
+    cache_salt: str | None = None
 
 
 class _ContentPart(msgspec.Struct):
@@ -211,6 +216,8 @@ def _asked(body: _Body, prompt: Prompt, max_tokens: int | None, limit: str) -> A
         max_tokens=max_tokens,
         stream=stream,
         include_usage=body.stream_options is not None and bool(body.stream_options.include_usage),
+        priority=body.priority or 0,
+        cache_salt=body.cache_salt or "",
     )
 
 

@@ -43,13 +43,16 @@ from inference.router.worker_client import WorkerClient
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What one client asked, in the workers' words. clip: the client named no limit of its own."""
+    """What one client asked, in the workers' words. clip: the client named no limit of its own. priority, cache_salt:
+    as in `ReserveRequest`."""
 
     request_id: str
     deployment: str
     prompt: Prompt
     sampling: Sampling
     clip: bool
+    priority: int = 0
+    cache_salt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,8 @@ class Relay:
             prompt=call.prompt,
             sampling=call.sampling,
             clip_max_tokens=call.clip,
+            priority=call.priority,
+            cache_salt=call.cache_salt,
         )
         try:
             return await self._client.reserve(answering, request)
@@ -237,4 +242,6 @@ def _prefill_request(route: Route, ticket: Ticket, call: Call) -> PrefillRequest
         sampling=msgspec.structs.replace(call.sampling, max_tokens=ticket.max_tokens),
         fingerprint=ticket.fingerprint,
         target=target,
+        priority=call.priority,
+        cache_salt=call.cache_salt,
     )

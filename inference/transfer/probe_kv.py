@@ -70,7 +70,7 @@ class ProbeTickets(TicketTable):
 
     def __init__(self, *, measurement: str, most_tokens: int) -> None:
         super().__init__(
-            reserve=lambda tokens: KVHandle(handle_id=0, capacity=tokens),
+            reserve=lambda capacity, prompt, *, answers, salt: KVHandle(handle_id=0, capacity=capacity),
             release=lambda handle: None,
             lease_s=_LEASE_S,
             limit=_TICKETS,

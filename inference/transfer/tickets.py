@@ -9,11 +9,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import Sampling
-from inference.engine.interface import KVHandle
+from inference.engine.interface import KVHandle, TokenIds
 
 _REMEMBERED = 1024
 
@@ -42,6 +42,12 @@ class TicketState(StrEnum):
 LEASED = frozenset({TicketState.RESERVED, TicketState.FILLING, TicketState.COMMITTED})
 
 
+class Reserve(Protocol):
+    """`Engine.reserve`."""
+
+    def __call__(self, capacity: int, prompt: TokenIds, *, answers: int, salt: str) -> KVHandle: ...
+
+
 @dataclass(eq=False, slots=True)
 class HeldTicket:
     """One live ticket.
@@ -55,6 +61,7 @@ class HeldTicket:
     token_ids: list[int]
     sampling: Sampling
     handle: KVHandle
+    priority: int
     expires_at: float
     state: TicketState = TicketState.RESERVED
     callers: int = 0
@@ -75,7 +82,7 @@ class TicketTable:
     def __init__(
         self,
         *,
-        reserve: Callable[[int], KVHandle],
+        reserve: Reserve,
         release: Callable[[KVHandle], None],
         lease_s: float,
         limit: int,
@@ -97,7 +104,9 @@ class TicketTable:
     def count(self, state: TicketState) -> int:
         return sum(ticket.state is state for ticket in self._live.values())
 
-    def issue(self, request_id: str, token_ids: list[int], sampling: Sampling) -> HeldTicket:
+    def issue(
+        self, request_id: str, token_ids: list[int], sampling: Sampling, *, priority: int = 0, cache_salt: str = ""
+    ) -> HeldTicket:
         """Blocks for prompt and answer, all or nothing, under a new ticket.
 
         Raises:
@@ -105,13 +114,14 @@ class TicketTable:
         """
         if len(self._live) >= self._limit:
             raise TandemError(ErrorCode.QUEUE_FULL, f"{self._limit} tickets are open, which is this worker's limit")
-        handle = self._reserve(len(token_ids) + sampling.max_tokens)
+        handle = self._reserve(len(token_ids) + sampling.max_tokens, token_ids, answers=sampling.n, salt=cache_salt)
         ticket = HeldTicket(
             ticket_id=secrets.token_hex(16),
             request_id=request_id,
             token_ids=token_ids,
             sampling=sampling,
             handle=handle,
+            priority=priority,
             expires_at=self._clock() + self.lease_s,
         )
         self._live[ticket.ticket_id] = ticket

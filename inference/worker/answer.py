@@ -61,14 +61,16 @@ class AnswerService:
         info = state.engine.info
         max_tokens = answer_limit(request, len(token_ids), info)
         sampling = msgspec.structs.replace(request.sampling, max_tokens=max_tokens)
-        held = self._tickets.issue(request.request_id, token_ids, sampling)
+        held = self._tickets.issue(
+            request.request_id, token_ids, sampling, priority=request.priority, cache_salt=request.cache_salt
+        )
         return Ticket(
             ticket_id=held.ticket_id,
             request_id=held.request_id,
             worker_id=state.spec.worker_id,
             fingerprint=info.fingerprint,
             token_ids=tuple(token_ids),
-            cached_tokens=0,
+            cached_tokens=held.handle.cached_tokens,
             max_tokens=max_tokens,
             lease_s=self._tickets.lease_s,
             transfer=state.transfer,
@@ -127,7 +129,7 @@ class AnswerService:
                 reason=finish,
                 text="",
                 prompt_tokens=len(held.token_ids),
-                cached_tokens=0,
+                cached_tokens=held.handle.cached_tokens if path is PrefillPath.LOCAL else 0,
                 completion_tokens=given,
                 timings=timings,
             )
@@ -142,11 +144,11 @@ class AnswerService:
         engine = self._state.engine
         if path is PrefillPath.LOCAL:
             self._recorder.count(Counter.LOCAL_PREFILLS)
-            engine.generate(held.handle, held.token_ids, held.sampling, sink)
+            engine.generate(held.handle, held.token_ids, held.sampling, sink, priority=held.priority)
             return
         first_tokens = await self._committed(held)
         self._tickets.answer(held, after=TicketState.COMMITTED)
-        engine.resume(held.handle, held.token_ids, first_tokens, held.sampling, sink)
+        engine.resume(held.handle, held.token_ids, first_tokens, held.sampling, sink, priority=held.priority)
 
     async def _committed(self, held: HeldTicket) -> tuple[int, ...]:
         """Wait for verified KV; the first token of each answer, which the prefill worker has given already."""

@@ -71,6 +71,7 @@ class WorkerMetrics(Collector):
         sent, received = self._counters.bytes_sent, self._counters.bytes_received
         for name, text, amount in (
             ("prompt_tokens", "Prompt tokens computed.", counted.get(Counter.PROMPT_TOKENS, 0)),
+            ("prefix_cache_hits", "Prompt tokens whose KV was cached.", counted.get(Counter.CACHED_TOKENS, 0)),
             ("generation_tokens", "Tokens written.", counted.get(Counter.OUTPUT_TOKENS, 0)),
             ("local_prefills", "Prompts read by the answering worker.", counted.get(Counter.LOCAL_PREFILLS, 0)),
             ("kv_transfer_sent_bytes", "KV bytes sent to decode workers.", sent),

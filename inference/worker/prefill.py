@@ -61,7 +61,7 @@ class PrefillService:
         self._check(order)
         self.live += 1
         try:
-            handle = await self._blocks.reserve(len(order.token_ids), self._state.limits.kv_wait_s)
+            handle = await self._blocks.reserve(order.token_ids, order.cache_salt, self._state.limits.kv_wait_s)
             try:
                 async with contextlib.aclosing(self._events(order, handle, asked_at)) as events:
                     yield events
@@ -102,6 +102,7 @@ class PrefillService:
                 order.sampling,
                 sink,
                 report_progress=order.sampling.max_tokens > 1,  # else the first token ends the answer
+                priority=order.priority,
             )
             token = await self._first_token(sink, push)
             queue_s = between(asked_at, sink.started_at)
@@ -114,7 +115,7 @@ class PrefillService:
                     reason=token.finish,
                     text="",
                     prompt_tokens=len(order.token_ids),
-                    cached_tokens=0,
+                    cached_tokens=handle.cached_tokens,
                     completion_tokens=1,
                     timings=WorkerTimings(queue_s=queue_s, prefill_s=prefill_s),
                 )
@@ -128,6 +129,7 @@ class PrefillService:
                 bytes=pushed.bytes,
                 transfer_s=pushed.busy_s,
                 timings=WorkerTimings(queue_s=queue_s, prefill_s=prefill_s, handoff_s=handoff_s),
+                cached_tokens=handle.cached_tokens,
             )
         except Exception as raised:
             failed, error = True, typed(raised)

@@ -410,6 +410,9 @@ export interface DeploymentView {
  * prefill_chunk_tokens: most prompt tokens computed in one step; 0 computes prompts whole.
  * max_running: most requests in one decode batch.
  * threads: torch CPU threads; 0 takes the cores of the worker's devices.
+ * prefix_cache: whether requests share the KV of equal beginnings of their prompts.
+ * itl_target_s: seconds that a step may take while answers run; less of waiting prompts is then read beside them. 0 sets
+ * no target.
  */
 export interface EngineSettings {
   readonly dtype: string;
@@ -419,6 +422,8 @@ export interface EngineSettings {
   readonly prefill_chunk_tokens: number;
   readonly max_running: number;
   readonly threads: number;
+  readonly prefix_cache: boolean;
+  readonly itl_target_s: number;
 }
 
 /** refusals: why workers that are wanted could not be placed, one sentence each. */
@@ -827,6 +832,8 @@ export const DEFAULT_ENGINE_SETTINGS: EngineSettings = {
   prefill_chunk_tokens: 256,
   max_running: 32,
   threads: 0,
+  prefix_cache: true,
+  itl_target_s: 0.0,
 };
 
 export const DEFAULT_OPERATION_PREVIEW: OperationPreview = {

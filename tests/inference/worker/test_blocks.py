@@ -15,14 +15,14 @@ def engine() -> StubEngine:
 
 async def test_free_blocks_are_given_at_once(engine):
     queue = BlockQueue(engine.reserve)
-    assert (await queue.reserve(20, 0.0)).capacity == 32
+    assert (await queue.reserve([7] * 20, "", 0.0)).capacity == 32
     assert (queue.waiting, queue.waiting_tokens) == (0, 0)
 
 
 async def test_the_wait_is_bounded_and_visible(engine):
     queue = BlockQueue(engine.reserve)
     engine.reserve(64)
-    waiting = asyncio.create_task(queue.reserve(30, 0.05))
+    waiting = asyncio.create_task(queue.reserve([7] * 30, "", 0.05))
     await asyncio.sleep(0.01)
     assert (queue.waiting, queue.waiting_tokens) == (1, 30)
     with pytest.raises(TandemError) as refused:
@@ -33,7 +33,7 @@ async def test_the_wait_is_bounded_and_visible(engine):
 
 async def test_what_can_never_fit_does_not_wait(engine):
     with pytest.raises(TandemError) as refused:
-        await BlockQueue(engine.reserve).reserve(65, 60)
+        await BlockQueue(engine.reserve).reserve([7] * 65, "", 60)
     assert refused.value.code is ErrorCode.CONTEXT_LENGTH_EXCEEDED
 
 
@@ -43,7 +43,7 @@ async def test_nobody_overtakes_a_big_request(engine):
     done: list[str] = []
 
     async def want(name: str, tokens: int) -> None:
-        await queue.reserve(tokens, 5)
+        await queue.reserve([7] * tokens, "", 5)
         done.append(name)
 
     big = asyncio.create_task(want("big", 48))
@@ -59,7 +59,7 @@ async def test_nobody_overtakes_a_big_request(engine):
 async def test_who_leaves_the_line_holds_nothing(engine):
     queue = BlockQueue(engine.reserve)
     taken = engine.reserve(64)
-    waiting = asyncio.create_task(queue.reserve(16, 60))
+    waiting = asyncio.create_task(queue.reserve([7] * 16, "", 60))
     await asyncio.sleep(0.01)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
