@@ -9,10 +9,10 @@ and reports what it measured. A measurement that nobody ends is ended by its dea
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial, reduce
-from itertools import islice, permutations
+from itertools import islice
 from operator import or_
 from uuid import UUID
 
@@ -37,6 +37,9 @@ FRESH = timedelta(hours=24)
 
 #: Directions that one request may ask for: those between 32 nodes.
 PAIRS_MAX = 32 * 31
+
+#: Directions that a pool about to be saved asks for: those between 8 nodes. More are measured on request.
+NEEDED_MAX = 8 * 7
 
 #: Beyond the nodes' own deadline: for specs and reports on their way.
 _ON_THE_WAY = timedelta(seconds=15)
@@ -78,13 +81,21 @@ def links_measure(pairs: Iterable[tuple[UUID, UUID]], *, now: datetime) -> None:
 
 @transaction.atomic
 def links_needed(node_ids: Collection[UUID]) -> None:
-    """Ask for what is not known of the network between these nodes, since a pool is about to use them: PAIRS_MAX
-    directions at most."""
+    """Ask for what is not known of the network between these nodes, since a pool is about to use them: NEEDED_MAX
+    directions at most, each node with the next ones first, so that of a large pool no node is left out for another's
+    whole row."""
     now = clock.now()
     between = Link.objects.filter(source__in=node_ids, target__in=node_ids, measured_at__gt=now - FRESH)
     known = set(between.values_list("source_id", "target_id"))
-    unknown = (pair for pair in permutations(sorted(node_ids), 2) if pair not in known)
-    links_measure(list(islice(unknown, PAIRS_MAX)), now=now)
+    unknown = (pair for pair in _round_table(sorted(node_ids)) if pair not in known)
+    links_measure(list(islice(unknown, NEEDED_MAX)), now=now)
+
+
+def _round_table(node_ids: Sequence[UUID]) -> Iterator[tuple[UUID, UUID]]:
+    """All directions between them: first from each to the next one, then from each to the next but one, and so on."""
+    for distance in range(1, len(node_ids)):
+        for at, source in enumerate(node_ids):
+            yield source, node_ids[(at + distance) % len(node_ids)]
 
 
 @transaction.atomic

@@ -60,13 +60,8 @@ def apply(deployment: Deployment, plan: Plan) -> None:
         PlanOutdated: a worker changed meanwhile.
         IntegrityError: a device was given away meanwhile.
     """
-    if plan.acts:
-        _write(deployment, plan)
-    else:
-        routing_table_publish()
-
-
-def _write(deployment: Deployment, plan: Plan) -> None:
+    if not plan.acts:
+        return
     pools = Pool.objects.filter(deployment=deployment)
     workers = Worker.objects.filter(pool__deployment=deployment)
     rows = _Rows({str(each.pk): each for each in workers}, {str(each.pk): each for each in pools})

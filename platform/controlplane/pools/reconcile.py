@@ -20,6 +20,7 @@ from controlplane.pools.planning.changes import Plan
 from controlplane.pools.planning.plan import plan
 from controlplane.pools.planning.snapshot import PoolSeen, Snapshot
 from controlplane.pools.rollout.advance import rollout_advance
+from controlplane.pools.routing import routing_table_publish
 from controlplane.pools.seeing import own_snapshot, snapshot, workers_seen
 from controlplane.pools.workflows.look import Look
 from controlplane.pools.workflows.rebalance import budget_now
@@ -29,7 +30,17 @@ from inference.contracts.states import OperationState
 
 
 def deployment_reconcile(deployment_id: int) -> Plan | None:
-    """Bring what shall run in line with what is wanted; None when there is no such deployment (any more)."""
+    """Bring what shall run in line with what is wanted, and the routing table in line with what runs.
+
+    None when there is no such deployment (any more).
+    """
+    made = deployment_look(deployment_id)
+    routing_table_publish()
+    return made
+
+
+def deployment_look(deployment_id: int) -> Plan | None:
+    """The same without the table of routers, unless the plan changes who may serve: for those who look at many."""
     workers_put_right(deployment_id)
     return _look(deployment_id)
 
@@ -84,7 +95,7 @@ def _plan(deployment: Deployment) -> tuple[Snapshot, Plan]:
     made = plan(own)
     if not (made.acts or made.wait or made.refused):
         return own, made
-    whole = snapshot(deployment, budget=budget)
+    whole = snapshot(deployment, budget=budget, own=own)
     return whole, plan(whole)
 
 

@@ -29,9 +29,11 @@ from inference.contracts.states import (
 _SWITCH = "switch="
 
 
-def snapshot(deployment: Deployment, *, budget: int | None = None) -> Snapshot:
-    """The deployment as it is, on the whole fleet. budget: see `Snapshot`."""
-    return _snapshot(deployment, Device.objects.all(), Node.objects.all(), budget)
+def snapshot(deployment: Deployment, *, budget: int | None = None, own: Snapshot | None = None) -> Snapshot:
+    """The deployment as it is, on the whole fleet. budget: see `Snapshot`. own: what `own_snapshot` found in the same
+    transaction; its workers are not read again."""
+    workers = workers_seen(deployment) if own is None else own.workers
+    return _snapshot(deployment, workers, Device.objects.all(), Node.objects.all(), budget)
 
 
 def own_snapshot(deployment: Deployment, *, budget: int | None = None) -> Snapshot:
@@ -39,14 +41,21 @@ def own_snapshot(deployment: Deployment, *, budget: int | None = None) -> Snapsh
     lacks nothing and is to change nothing, which is so nearly always; a fleet has thousands of devices."""
     workers = Worker.objects.filter(pool__deployment=deployment)
     devices = Device.objects.filter(allocation__worker__in=workers)
-    return _snapshot(deployment, devices, Node.objects.filter(pk__in=workers.values("node")), budget)
+    nodes = Node.objects.filter(pk__in=workers.values("node"))
+    return _snapshot(deployment, workers_seen(deployment), devices, nodes, budget)
 
 
-def _snapshot(deployment: Deployment, devices: QuerySet[Device], among: QuerySet[Node], budget: int | None) -> Snapshot:
+def _snapshot(
+    deployment: Deployment,
+    workers: tuple[WorkerSeen, ...],
+    devices: QuerySet[Device],
+    among: QuerySet[Node],
+    budget: int | None,
+) -> Snapshot:
     nodes = {node.pk: node for node in among.only("name", "phase", "desired", "labels")}
     rollout = Rollout.objects.select_related("candidate").filter(deployment=deployment).first()
     candidate = None if rollout is None else rollout.candidate.number
-    workers, seen = workers_seen(deployment), _devices_seen(devices, nodes)
+    seen = _devices_seen(devices, nodes)
     return Snapshot(
         deleting=deployment.deleting,
         pools=with_memory(
@@ -134,34 +143,43 @@ def _node_seen(node: Node) -> NodeSeen:
 
 
 def _devices_seen(devices: QuerySet[Device], nodes: Mapping[UUID, Node]) -> tuple[DeviceSeen, ...]:
+    """A large fleet has thousands, so this makes nothing anew for each that can be shared."""
     columns = ("pk", "node_id", "device_id", "kind", "index", "missing", "name", "memory_total")
     more = ("maintenance", "fault", "reserved_for", "labels_text", "peers_text")
     holder = ("allocation__worker_id", "allocation__worker__desired", "allocation__worker__renewing")
     told = devices.annotate(labels_text=Cast("labels", TextField()), peers_text=Cast("nvlink_peers", TextField()))
     # A node that has joined since its row was not there yet has its turn next time.
-    rows = [row for row in told.values_list(*columns, *more, *holder, named=True) if row.node_id in nodes]
-    unique = {(row.node_id, row.device_id): str(row.pk) for row in rows}
-    return tuple(
-        DeviceSeen(
-            device=str(row.pk),
-            node=nodes[row.node_id].name,
-            kind=DeviceKind(row.kind),
-            index=row.index,
-            missing=row.missing,
-            held_by=str(row.allocation__worker_id) if row.allocation__worker_id else None,
-            leaving=row.allocation__worker__desired not in (None, WorkerDesired.RUN)
-            and not row.allocation__worker__renewing,
-            name=row.name,
-            memory_total=row.memory_total,
-            labels=_texts(row.labels_text).union(nodes[row.node_id].labels),
-            blocked="in maintenance" if row.maintenance else row.fault,
-            reserved_for=row.reserved_for,
-            nvlink_peers=frozenset(
-                unique[row.node_id, peer] for peer in _texts(row.peers_text) if (row.node_id, peer) in unique
-            ),
+    rows = [row for row in told.values_list(*columns, *more, *holder) if row[1] in nodes]
+    unique = {(row[1], row[2]): str(row[0]) for row in rows}
+    named = {pk: (node.name, frozenset(node.labels)) for pk, node in nodes.items()}
+    seen = []
+    for pk, node_pk, _, kind, index, missing, name, memory, maintenance, fault, reserved, own, peers, *held in rows:
+        node, shared = named[node_pk]
+        worker, desired, renewing = held
+        labels, near = _texts(own), _texts(peers)
+        seen.append(
+            DeviceSeen(
+                device=str(pk),
+                node=node,
+                kind=_KINDS[kind],
+                index=index,
+                missing=missing,
+                held_by=str(worker) if worker else None,
+                leaving=desired not in (None, WorkerDesired.RUN) and not renewing,
+                name=name,
+                memory_total=memory,
+                labels=labels | shared if labels else shared,
+                blocked="in maintenance" if maintenance else fault,
+                reserved_for=reserved,
+                nvlink_peers=frozenset(unique[node_pk, peer] for peer in near if (node_pk, peer) in unique)
+                if near
+                else near,
+            )
         )
-        for row in rows
-    )
+    return tuple(seen)
+
+
+_KINDS = {kind.value: kind for kind in DeviceKind}
 
 
 @lru_cache(maxsize=1024)

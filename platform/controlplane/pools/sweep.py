@@ -23,7 +23,7 @@ from controlplane.operations.services import operations_sweep
 from controlplane.pools.announce import deployments_announce
 from controlplane.pools.models import Deployment, Worker
 from controlplane.pools.node_spec import node_specs_resend
-from controlplane.pools.reconcile import deployment_reconcile
+from controlplane.pools.reconcile import deployment_look
 from controlplane.pools.reports import NOT_SEEN, OUT_OF_SIGHT
 from controlplane.pools.routing import routing_table_refresh
 from inference.contracts.states import NodePhase, WorkerDesired, WorkerPhase
@@ -42,7 +42,7 @@ def sweep(*, now: datetime, read_to: datetime | None) -> None:
     workers_lose_sight(now=now)
     for deployment_id in Deployment.objects.values_list("pk", flat=True):
         try:
-            deployment_reconcile(deployment_id)
+            deployment_look(deployment_id)
         except Exception:
             # One deployment's trouble must not keep the others from being looked after; the next sweep tries again.
             log.exception("deployment not reconciled", deployment=deployment_id)
