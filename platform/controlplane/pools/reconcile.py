@@ -35,7 +35,8 @@ def deployment_reconcile(deployment_id: int) -> Plan | None:
     None when there is no such deployment (any more).
     """
     made = deployment_look(deployment_id)
-    routing_table_publish()
+    if made is None or not made.acts:
+        routing_table_publish()
     return made
 
 
