@@ -22,3 +22,8 @@ def share(part: float | None, whole: float | None) -> str | None:
 
 def percent(share: float | None) -> str | None:
     return None if share is None else f"{share:.0%}"
+
+
+def count(number: int, noun: str) -> str:
+    """ "1 node", "2 nodes"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

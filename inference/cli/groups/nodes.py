@@ -43,7 +43,7 @@ COLUMNS = (
     Column("WORKERS", lambda node: node.workers, right=True),
     Column("LABELS", lambda node: node.labels),
     Column("LAST REPORT", lambda node: moment(node.last_report_at)),
-    Column("WARNINGS", lambda node: len(node.warnings), right=True),
+    Column("WARNINGS", lambda node: len(node.warnings) or "", right=True),
 )
 
 

@@ -13,6 +13,7 @@ from inference.cli.command import Cli, reads
 from inference.cli.groups.deployments import pools_in_short, revision_in_short
 from inference.cli.groups.device_table import condition
 from inference.cli.output import Column
+from inference.cli.sizes import count
 from inference.contracts.states import NodeDesired, NodePhase, OperationState
 from inference.contracts.views.fleet import NodeView
 from inference.contracts.views.operations import OperationView
@@ -72,8 +73,8 @@ def fleet_in_short(nodes: Sequence[NodeView]) -> str:
     held = sum(device.worker_id is not None for device in devices)
     unusable = sum(device.worker_id is None and bool(device.fault or device.maintenance) for device in devices)
     return (
-        f"{len(ours)} nodes ({', '.join(parts) or 'none'}); "
-        f"{len(devices)} devices: {held} in use, {len(devices) - held - unusable} free, {unusable} out of use"
+        f"{count(len(ours), 'node')} ({', '.join(parts) or 'none'}); "
+        f"{count(len(devices), 'device')}: {held} in use, {len(devices) - held - unusable} free, {unusable} out of use"
     )
 
 

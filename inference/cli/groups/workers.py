@@ -9,7 +9,6 @@ import typer
 from inference.cli import arguments, completion, find
 from inference.cli.command import Cli, operates, reads
 from inference.cli.durations import moment
-from inference.cli.errors import NotThere
 from inference.cli.group import group
 from inference.cli.groups.worker_table import WORKER_COLUMNS, phase
 from inference.cli.sizes import share
@@ -85,15 +84,13 @@ def restart(cli: Cli, name: arguments.Worker) -> None:
 def logs(
     cli: Cli,
     name: arguments.Worker,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=100_000, help="The last so many.")] = 200,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=5000, help="The last so many.")] = 200,
     previous: Annotated[bool, typer.Option("--previous", "-p", help="Of the process before this one.")] = False,
 ) -> None:
     """Asked of its node while you wait."""
     worker = find.worker(cli.client, name)
     run = LogRun.PREVIOUS if previous else LogRun.CURRENT
     found = cli.client.get(f"/workers/{worker.id}/logs", LogReply, run=run, lines=lines)
-    if found.view.error:
-        raise NotThere(found.view.error)
     cli.out.done(found.raw, "\n".join(found.view.lines), "\n".join(found.view.lines))
 
 

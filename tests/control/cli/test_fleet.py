@@ -15,7 +15,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_nodes_are_listed_and_shown(chat: World, tandem: Tandem) -> None:
     assert tandem.ok("nodes list -q").split() == ["a", "b"]
     assert tandem.ok("nodes list --phase lost") == ""
-    assert "4 x slot" in tandem.ok("nodes list")
+    header, *rows = tandem.ok("nodes list").splitlines()
+    assert all("4 x slot" in row for row in rows)
+    assert header.split()[-1] == "WARNINGS"
+    assert not any(row.rstrip().endswith(" 0") for row in rows), "no warnings are not worth a number"
     said = tandem.ok("nodes show a")
     assert "a/cpu-0" in said
     assert "Did you mean" not in tandem.refused("nodes show zzz", 4)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import pytest
+import redis
 
+from controlplane.fleet.models import Node
 from controlplane.operations.ending import operation_finish
 from controlplane.operations.models import Operation
 from controlplane.pools.models import Pool
 from inference.cli import waiting
-from inference.contracts.states import OperationState, WorkerPhase
+from inference.contracts.reports import LogReply
+from inference.contracts.states import LogRun, OperationState, WorkerPhase
 from tests.control.cli.conftest import Tandem, turn
+from tests.control.conftest import Outbox
+from tests.control.pools.answering import answering
 from tests.control.pools.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -169,6 +174,21 @@ def test_a_worker_is_shown_with_why_it_does_not_run(chat: World, tandem: Tandem)
     assert "m/decode-1 is failed: out of memory" in tandem.ok("status")
 
 
+def test_a_log_is_asked_of_its_node_and_printed(
+    chat: World, tandem: Tandem, outbox: Outbox, live_redis: redis.Redis
+) -> None:
+    Node.objects.update(secured=True)
+    with answering(live_redis, outbox, LogReply(lines=("loading", "ready"))) as asked:
+        assert tandem.ok("workers logs m/decode-1 -n 2 --previous") == "loading\nready\n"
+        assert tandem.json("workers logs m/decode-1")["lines"] == ["loading", "ready"]
+
+    worker_id = str(chat.worker("decode-1").pk)
+    assert [(each.worker_id, each.run, each.lines) for each in asked] == [
+        (worker_id, LogRun.PREVIOUS, 2),
+        (worker_id, LogRun.CURRENT, 200),
+    ]
+
+
 def test_a_log_that_can_not_be_had_is_told_in_the_words_of_the_api(chat: World, tandem: Tandem) -> None:
     """Redis, over which logs travel, is away in this test."""
     said = tandem("workers logs m/decode-1 -n 5")
@@ -183,5 +203,7 @@ def test_status_shows_everything_on_one_screen(chat: World, tandem: Tandem) -> N
     assert "2 nodes (2 ready); 8 devices:" in said
     assert "Under way" in said
     assert len(said.splitlines()) < 24
+    Node.objects.filter(name="b").update(desired="retired")
+    assert "1 node (1 ready); 4 devices:" in tandem.ok("status")
     turn(chat)
     assert set(tandem.json("status")) == {"deployments", "nodes", "operations"}

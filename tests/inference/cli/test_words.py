@@ -11,7 +11,7 @@ from inference.cli.find import _one
 from inference.cli.labels import relabelled
 from inference.cli.output import shown
 from inference.cli.settings import engine_settings
-from inference.cli.sizes import share, size
+from inference.cli.sizes import count, share, size
 from inference.contracts.specs import EngineSettings
 
 
@@ -31,6 +31,10 @@ def test_what_is_no_length_of_time_is_refused(text: str) -> None:
 def test_moments() -> None:
     assert moment("2026-03-01T12:00:05.123456Z") == "2026-03-01 12:00:05Z"
     assert moment(None) == "never"
+
+
+def test_one_of_a_thing_is_no_plural() -> None:
+    assert [count(number, "node") for number in (0, 1, 2)] == ["0 nodes", "1 node", "2 nodes"]
 
 
 def test_what_is_not_known_is_shown_as_such_never_as_zero() -> None:
