@@ -32,11 +32,12 @@ from inference.contracts.views.operations import OperationPreview
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """was: what was wanted of the node before. workers: how many it had when the drain began."""
+    """was, was_reason: what was wanted of the node before, and why. workers: how many it had when the drain began."""
 
     node_id: str
     reason: str
     was: NodeDesired = NodeDesired.ACTIVE
+    was_reason: str = ""
     workers: int = 0
 
 
@@ -99,8 +100,13 @@ def _begin(operation: Operation) -> None:
     if node is None or node.desired == NodeDesired.RETIRED:
         raise Conflict("The node was retired meanwhile, so there is nothing to drain.", code="node_retired")
     was = NodeDesired.ACTIVE if node.desired == NodeDesired.DRAINING else NodeDesired(node.desired)
-    workers = Worker.objects.filter(node=node).count()
-    operation.request = msgspec.to_builtins(msgspec.structs.replace(request, was=was, workers=workers))
+    request = msgspec.structs.replace(
+        request,
+        was=was,
+        was_reason="" if was == NodeDesired.ACTIVE else node.cordon_reason,
+        workers=Worker.objects.filter(node=node).count(),
+    )
+    operation.request = msgspec.to_builtins(request)
     operation.save(update_fields=["request"])
     node_desire(node.pk, NodeDesired.DRAINING, reason=request.reason)
     reconcile_request(deployment.pk for deployment in deployments_on(node))
@@ -126,7 +132,7 @@ def _advance(operation: Operation) -> None:
 
 def _cancel(operation: Operation) -> str:
     request = msgspec.convert(operation.request, Request)
-    node = node_desire(node_of(operation), request.was)
+    node = node_desire(node_of(operation), request.was, reason=request.was_reason)
     reconcile_request(deployment.pk for deployment in deployments_on(node))
     return f"{node.name} is {request.was} again; what has not left may stay."
 

@@ -123,17 +123,19 @@ def test_the_preview_warns_when_nothing_will_serve(full: World, api: APIClient) 
 
 @pytest.mark.parametrize("before", [NodeDesired.ACTIVE, NodeDesired.CORDONED])
 def test_a_drain_that_is_taken_back_leaves_the_node_as_it_was(two_nodes: World, before: NodeDesired) -> None:
+    why = "a new driver" if before == NodeDesired.CORDONED else ""
     if before == NodeDesired.CORDONED:
-        two_nodes.ask(_cordoned, node_id=node("a").pk)
+        two_nodes.ask(_cordoned, node_id=node("a").pk, reason=why)
     operation = drain(two_nodes)
     two_nodes.cancel(operation)
     go_on(two_nodes)
     assert (seen(operation).state, node("a").desired) == (OperationState.CANCELLED, before)
+    assert node("a").cordon_reason == why
     assert Worker.objects.filter(phase=WorkerPhase.READY).count() == 2
 
 
-def _cordoned(*, node_id: Any, requested_by: str) -> Operation:
-    return node_cordon(node_id, by=requested_by)
+def _cordoned(*, node_id: Any, requested_by: str, reason: str = "") -> Operation:
+    return node_cordon(node_id, by=requested_by, reason=reason)
 
 
 def _uncordoned(*, node_id: Any, requested_by: str) -> Operation:
