@@ -1,31 +1,35 @@
-import { Button, Group, Modal, SimpleGrid, Stack, TextInput } from "@mantine/core";
+import { Button, Modal, Stack, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
+import { DialogButtons } from "@/components/dialog-buttons";
 import { Failure } from "@/components/states";
 import { ApiError } from "@/lib/api";
-import { useCreateModel, type NewModel } from "./api/create-model";
+import { useCreateModel } from "./api/create-model";
+import { ModelFields } from "./model-fields";
+import { faults, newModel, NOTHING_SAID, type ModelValues } from "./model-form";
 
 interface AddModelDialogProps {
   readonly opened: boolean;
   readonly onClose: () => void;
 }
 
+interface NewModelValues extends ModelValues {
+  readonly name: string;
+}
+
 export function AddModelDialog({ opened, onClose }: AddModelDialogProps) {
   const create = useCreateModel();
-  const form = useForm<NewModel>({
-    initialValues: { name: "", path: "", description: "", revision: "", licence: "" },
-    validate: {
-      name: (value) => (value.trim() === "" ? "Give it a name" : null),
-      path: (value) => (value.trim() === "" ? "Name a directory, a hub id or an address" : null),
-    },
+  const form = useForm<NewModelValues>({
+    initialValues: { name: "", ...NOTHING_SAID },
+    validate: (values) => ({ ...faults(values), ...(values.name.trim() === "" ? { name: "Give it a name" } : {}) }),
   });
   const close = (): void => {
     onClose();
     create.reset();
     form.reset();
   };
-  const submit = (values: NewModel): void =>
-    create.mutate(values, {
+  const submit = ({ name, ...said }: NewModelValues): void =>
+    create.mutate(newModel(name, said), {
       onSuccess: (model) => {
         notifications.show({ message: `${model.name} is in the catalogue.` });
         close();
@@ -39,38 +43,16 @@ export function AddModelDialog({ opened, onClose }: AddModelDialogProps) {
       <form onSubmit={form.onSubmit(submit)} noValidate>
         <Stack gap="md">
           <TextInput label="Name" placeholder="qwen3-8b" data-autofocus {...form.getInputProps("name")} />
-          <TextInput
-            label="Weights"
-            description="A directory that exists on every node, the id of a causal language model on the Hugging Face hub, or the web address of an archive or directory"
-            placeholder="/models/qwen3-8b"
-            {...form.getInputProps("path")}
-          />
-          <SimpleGrid cols={2}>
-            <TextInput
-              label="Revision"
-              description="Of a hub id; optional"
-              placeholder="main"
-              {...form.getInputProps("revision")}
-            />
-            <TextInput
-              label="Licence"
-              description="Optional"
-              placeholder="apache-2.0"
-              {...form.getInputProps("licence")}
-            />
-          </SimpleGrid>
-          <TextInput label="Description" description="Optional" {...form.getInputProps("description")} />
-          {create.isError && Object.keys(form.errors).length === 0 && (
-            <Failure error={create.error} title="The model was not added" />
-          )}
-          <Group justify="flex-end" gap="xs">
+          <ModelFields input={(name) => form.getInputProps(name)} />
+          {create.isError && <Failure error={create.error} title="The model was not added" />}
+          <DialogButtons>
             <Button variant="default" onClick={close}>
               Cancel
             </Button>
             <Button type="submit" loading={create.isPending}>
               Add
             </Button>
-          </Group>
+          </DialogButtons>
         </Stack>
       </form>
     </Modal>

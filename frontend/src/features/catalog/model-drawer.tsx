@@ -1,10 +1,15 @@
-import { Anchor, Drawer, Stack, Text, Title } from "@mantine/core";
+import { Anchor, Button, Drawer, Group, Stack, Text, Title } from "@mantine/core";
+import { IconPencil, IconTrash } from "@tabler/icons-react";
+import { useState } from "react";
 import { Link } from "react-router";
 import { CopyIcon } from "@/components/copy";
 import { ModelSource, type ModelView } from "@/generated/contracts";
 import { count, dateTime, UNKNOWN } from "@/lib/format";
+import { useMay } from "@/lib/who";
 import { useDeployments, useModels } from "@/live/hooks";
 import classes from "./catalog.module.css";
+import { ChangeModelDialog } from "./change-model-dialog";
+import { DeleteModelDialog } from "./delete-model-dialog";
 import { FitTable } from "./fit-table";
 import { enginesOf, kvInWords, parametersInWords, weightsInWords } from "./shape";
 import { Weights } from "./weights";
@@ -31,7 +36,7 @@ export function ModelDrawer({ name, onClose }: ModelDrawerProps) {
         </Text>
       ) : (
         <Stack gap="xl">
-          <Facts model={model} />
+          <Facts model={model} onDeleted={onClose} />
           <FitTable model={model.name} />
           <Weights model={model} />
         </Stack>
@@ -40,7 +45,12 @@ export function ModelDrawer({ name, onClose }: ModelDrawerProps) {
   );
 }
 
-function Facts({ model }: { readonly model: ModelView }) {
+interface FactsProps {
+  readonly model: ModelView;
+  readonly onDeleted: () => void;
+}
+
+function Facts({ model, onDeleted }: FactsProps) {
   const served = useDeployments().filter((deployment) => deployment.model === model.name);
   const { shape } = model;
   return (
@@ -50,9 +60,10 @@ function Facts({ model }: { readonly model: ModelView }) {
           {model.description}
         </Text>
       )}
-      <Title order={3} mb="xs">
-        What it is
-      </Title>
+      <Group justify="space-between" mb="xs">
+        <Title order={3}>What it is</Title>
+        <Actions model={model} onDeleted={onDeleted} />
+      </Group>
       <dl className={classes.facts}>
         <dt>{SOURCE[model.source]}</dt>
         <dd className="mono">
@@ -100,6 +111,25 @@ function Facts({ model }: { readonly model: ModelView }) {
         <dd className="figures">{dateTime(model.created_at)}</dd>
       </dl>
     </section>
+  );
+}
+
+function Actions({ model, onDeleted }: FactsProps) {
+  const mayChange = useMay();
+  const [open, setOpen] = useState<"change" | "delete" | null>(null);
+  const close = (): void => setOpen(null);
+  if (!mayChange) return null;
+  return (
+    <Group gap="xs">
+      <Button size="xs" variant="default" leftSection={<IconPencil size={14} />} onClick={() => setOpen("change")}>
+        Change
+      </Button>
+      <Button size="xs" variant="default" leftSection={<IconTrash size={14} />} onClick={() => setOpen("delete")}>
+        Delete
+      </Button>
+      {open === "change" && <ChangeModelDialog name={model.name} onClose={close} />}
+      {open === "delete" && <DeleteModelDialog name={model.name} onClose={close} onDone={onDeleted} />}
+    </Group>
   );
 }
 

@@ -51,6 +51,7 @@ export function settingChanges(before: EngineSettings, after: EngineSettings): r
     .map((name) => ({ name, before: inWords(before[name]), after: inWords(after[name]) }));
 }
 
-function inWords(value: string | number | null): string {
+function inWords(value: string | number | boolean | null): string {
+  if (typeof value === "boolean") return value ? "on" : "off";
   return value === null ? "the model's own" : String(value);
 }

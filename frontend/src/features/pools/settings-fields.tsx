@@ -1,9 +1,10 @@
-import { NumberInput, Select, SimpleGrid, Stack } from "@mantine/core";
+import { NumberInput, Select, SimpleGrid, Stack, Switch } from "@mantine/core";
 import type { GetInputPropsReturnType } from "@mantine/form";
 import type { EngineSettings } from "@/generated/contracts";
+import { inMilliseconds, inSeconds } from "./slo";
 
 const DTYPES = [
-  { value: "auto", label: "Automatic (float32 on CPU, bfloat16 on GPU)" },
+  { value: "auto", label: "Automatic" },
   { value: "float32", label: "float32" },
   { value: "bfloat16", label: "bfloat16" },
   { value: "float16", label: "float16" },
@@ -16,7 +17,9 @@ interface SettingsFieldsProps {
 
 /** How the engine is to run. */
 export function SettingsFields({ input }: SettingsFieldsProps) {
-  const { onChange, value, ...limit } = input("max_model_len") as LimitProps;
+  const { onChange, value, ...limit } = input("max_model_len") as Props<number | null>;
+  const itl = input("itl_target_s") as Props<number>;
+  const sharing = input("prefix_cache") as Props<boolean>;
   return (
     <Stack gap="md">
       <SimpleGrid cols={{ base: 1, xs: 2 }}>
@@ -51,14 +54,36 @@ export function SettingsFields({ input }: SettingsFieldsProps) {
           {...input("max_running")}
         />
         <NumberInput label="KV block" description="Tokens per block" min={1} {...input("block_size")} />
+        <NumberInput
+          label="Step target"
+          description="Reads less of waiting prompts beside answers"
+          placeholder="No target"
+          suffix=" ms"
+          min={0}
+          {...itl}
+          value={itl.value === 0 ? "" : inMilliseconds(itl.value)}
+          onChange={(next) => itl.onChange(inSeconds(next) ?? 0)}
+        />
+        <NumberInput label="CPU threads" description="0 takes the cores of its devices" min={0} {...input("threads")} />
+        <Select
+          label="Number format"
+          description="Automatic: float32 on CPU, bfloat16 on GPU"
+          data={DTYPES}
+          {...input("dtype")}
+        />
       </SimpleGrid>
-      <Select label="Number format" data={DTYPES} {...input("dtype")} />
+      <Switch
+        label="Prefix cache"
+        description="Requests share the KV of equal beginnings of their prompts"
+        checked={sharing.value}
+        onChange={(event) => sharing.onChange(event.currentTarget.checked)}
+      />
     </Stack>
   );
 }
 
-interface LimitProps {
-  readonly value: number | null;
-  readonly onChange: (value: number | null) => void;
+interface Props<T> {
+  readonly value: T;
+  readonly onChange: (value: T) => void;
   readonly error?: string;
 }

@@ -2,14 +2,9 @@ import { useMutation } from "@tanstack/react-query";
 import type { ModelView } from "@/generated/contracts";
 import { call } from "@/lib/api";
 
-export interface NewModel {
-  readonly name: string;
-  readonly path: string;
-  readonly description: string;
-  readonly revision: string;
-  readonly licence: string;
-}
-
+/** Takes the body of `newModel`. */
 export function useCreateModel() {
-  return useMutation({ mutationFn: (input: NewModel) => call<ModelView>("POST", "/models", input) });
+  return useMutation({
+    mutationFn: (input: Readonly<Record<string, unknown>>) => call<ModelView>("POST", "/models", input),
+  });
 }
