@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.engine.block_manager import BlockManager, Extent
+from inference.engine.block_manager import BlockManager, Extent, _window_max
 
 
 def blocks_of(extents: tuple[Extent, ...]) -> set[int]:
@@ -73,3 +74,45 @@ def test_blocks_are_never_given_twice_and_all_come_back(steps: list[tuple[bool, 
     for extents in held:
         manager.free(extents)
     assert manager.allocate(24) == (Extent(0, 24),)
+
+
+def test_blocks_that_are_worth_something_are_given_away_last_and_the_least_first() -> None:
+    manager = BlockManager(4)
+    for block, worth in ((0, 3.0), (1, 1.0), (3, 2.0)):
+        manager.value(block, worth)
+    assert [manager.allocate(1) for _ in range(4)] == [(Extent(block, 1),) for block in (2, 1, 3, 0)]
+
+
+def test_of_runs_the_one_whose_best_block_is_worth_least_is_given_away() -> None:
+    manager = BlockManager(6)
+    for block, worth in enumerate((5.0, 1.0, 9.0, 4.0, 3.0, 1.0)):
+        manager.value(block, worth)
+    assert manager.allocate(2) == (Extent(4, 2),)
+
+
+def test_a_block_is_worth_nothing_to_its_next_owner() -> None:
+    manager = BlockManager(2)
+    manager.value(0, 1.0)
+    everything = manager.allocate(2)
+    assert everything is not None
+    manager.free(everything)
+    assert manager.allocate(1) == (Extent(0, 1),)
+
+
+def test_a_block_is_free_once_nobody_holds_it() -> None:
+    manager = BlockManager(2)
+    held = manager.allocate(2)
+    assert held is not None
+    manager.hold([Extent(0, 1)])
+    manager.free(held)
+    assert manager.used == 1
+    assert manager.allocate(2) is None
+    manager.free([Extent(0, 1)])
+    assert manager.used == 0
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.data())
+def test_window_max_is_the_largest_of_each_window(values: list[int], data: st.DataObject) -> None:
+    width = data.draw(st.integers(1, len(values)))
+    expected = [max(values[at : at + width]) for at in range(len(values) - width + 1)]
+    assert _window_max(np.array(values, dtype=float), width).tolist() == expected
