@@ -14,6 +14,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
+from controlplane.config.ranges import numbers_out_of_range
 from inference.contracts.states import UserRole
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -21,7 +22,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @register
 def check_settings(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
-    return [*_secrets(), *_addresses(), *_exposure(), *_timers(), *_identity_provider()]
+    return [*_secrets(), *_addresses(), *_exposure(), *numbers_out_of_range(), *_timers(), *_identity_provider()]
 
 
 def require_sound_settings() -> None:
@@ -92,16 +93,7 @@ def _exposure() -> Iterator[CheckMessage]:
 
 
 def _timers() -> Iterator[CheckMessage]:
-    for number, variable, seconds in (
-        (11, "TANDEM_SWEEP_INTERVAL_S", settings.SWEEP_INTERVAL_S),
-        (12, "TANDEM_REPORT_INTERVAL_S", settings.NODE_REPORT_INTERVAL_S),
-    ):
-        if seconds <= 0:
-            yield Error(
-                f"{variable} is {seconds:g}: it would be done again without any pause.",
-                hint="Give it some seconds.",
-                id=f"tandem.E{number:03}",
-            )
+    """Those that must fit each other; what each may be by itself is in `ranges`."""
     if settings.NODE_LOST_AFTER_S < 4 * settings.SWEEP_INTERVAL_S:
         yield Error(
             f"TANDEM_NODE_LOST_AFTER_S ({settings.NODE_LOST_AFTER_S:g}) is less than four times "

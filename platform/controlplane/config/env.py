@@ -32,6 +32,14 @@ def number(name: str, default: float) -> float:
     return read
 
 
+def whole(name: str, default: int) -> int:
+    """The same, of what there is no half of."""
+    read = number(name, default)
+    if read != int(read):
+        raise ImproperlyConfigured(f"{name} is {text(name)!r}; a whole number is needed")
+    return int(read)
+
+
 def port(name: str, default: int) -> int:
     value = text(name)
     if not value:

@@ -35,7 +35,7 @@ NODE_LOST_AFTER_S = env.number("TANDEM_NODE_LOST_AFTER_S", 20.0)
 #: What is measured of devices is written and shown this often at most; in large fleets less often.
 MEASURES_INTERVAL_S = env.number("TANDEM_MEASURES_INTERVAL_S", 5.0)
 #: Measurements of the network between nodes: how many at once, and how long one may take.
-LINKS_AT_ONCE = int(env.number("TANDEM_LINKS_AT_ONCE", 4))
+LINKS_AT_ONCE = env.whole("TANDEM_LINKS_AT_ONCE", 4)
 LINK_DEADLINE_S = env.number("TANDEM_LINK_DEADLINE_S", 30.0)
 SWEEP_INTERVAL_S = env.number("TANDEM_SWEEP_INTERVAL_S", 5.0)
 # A sweep that was not begun in time is worth nothing: the next one looks at everything again.
@@ -106,24 +106,26 @@ TEMPLATES = [
     }
 ]
 
+PASSWORD_MIN_LENGTH = env.whole("TANDEM_PASSWORD_MIN_LENGTH", 10)
+PASSWORD_KINDS = env.whole("TANDEM_PASSWORD_KINDS", 1)
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {
         "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
-        "OPTIONS": {"min_length": int(env.number("TANDEM_PASSWORD_MIN_LENGTH", 10))},
+        "OPTIONS": {"min_length": PASSWORD_MIN_LENGTH},
     },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
     {
         "NAME": "controlplane.access.passwords.KindsValidator",
-        "OPTIONS": {"kinds": int(env.number("TANDEM_PASSWORD_KINDS", 1))},
+        "OPTIONS": {"kinds": PASSWORD_KINDS},
     },
 ]
 
 # Failed logins, counted within a window; then none is looked at until fewer are in it.
 LOGIN_WINDOW_S = env.number("TANDEM_LOGIN_WINDOW_S", 900.0)
-LOGIN_FAILURES_PER_NAME = int(env.number("TANDEM_LOGIN_FAILURES_PER_NAME", 10))
-LOGIN_FAILURES_PER_ADDRESS = int(env.number("TANDEM_LOGIN_FAILURES_PER_ADDRESS", 50))
+LOGIN_FAILURES_PER_NAME = env.whole("TANDEM_LOGIN_FAILURES_PER_NAME", 10)
+LOGIN_FAILURES_PER_ADDRESS = env.whole("TANDEM_LOGIN_FAILURES_PER_ADDRESS", 50)
 
 # Login through an identity provider (OpenID Connect), beside local accounts; on where there is an issuer.
 OIDC_ISSUER = env.text("TANDEM_OIDC_ISSUER")
@@ -145,7 +147,7 @@ _HTTPS = PUBLIC_URL.startswith("https://")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
 CSRF_FAILURE_VIEW = "controlplane.core.pages.csrf_failure"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
-SESSION_COOKIE_AGE = int(env.number("TANDEM_SESSION_AGE_S", 7 * 86_400.0))
+SESSION_COOKIE_AGE = env.whole("TANDEM_SESSION_AGE_S", 7 * 86_400)
 SESSION_EXPIRE_AT_BROWSER_CLOSE = env.flag("TANDEM_SESSION_ENDS_WITH_BROWSER")
 BEHIND_PROXY = env.flag("TANDEM_BEHIND_PROXY")
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_PROXY else None
@@ -159,8 +161,8 @@ STATIC_URL = "static/"
 FRONTEND_DIST = Path(env.text("TANDEM_FRONTEND_DIST", str(ROOT / "frontend" / "dist")))
 
 # Requests of one user, token or (without a login) address in one minute; 0: no limit.
-API_READS_PER_MINUTE = int(env.number("TANDEM_API_READS_PER_MINUTE", 3000))
-API_WRITES_PER_MINUTE = int(env.number("TANDEM_API_WRITES_PER_MINUTE", 300))
+API_READS_PER_MINUTE = env.whole("TANDEM_API_READS_PER_MINUTE", 3000)
+API_WRITES_PER_MINUTE = env.whole("TANDEM_API_WRITES_PER_MINUTE", 300)
 #: Of any request: far more than one of the management API, or a chat in the playground, needs.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20
 

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from pytest_django import Settings
 
+from controlplane.config import env
+from controlplane.config import settings as settings_module
 from controlplane.config.checks import check_settings, require_sound_settings
+from controlplane.config.ranges import RANGES, Range
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +60,40 @@ def test_each_mistake_has_its_id(sound: Settings, changes: dict[str, object], id
 
     assert found() == ids
     assert all(message.hint for message in check_settings(None))
+
+
+def test_every_number_that_is_read_has_a_range_that_its_default_is_in() -> None:
+    read = re.findall(r"env\.(?:number|whole)\(\s*\"(\w+)\"", Path(settings_module.__file__).read_text())
+
+    assert sorted(each.variable for each in RANGES) == sorted(read)
+    assert len({each.number for each in RANGES}) == len(RANGES)
+    assert all(each.error(getattr(django_settings, each.setting)) is None for each in RANGES)
+
+
+@pytest.mark.parametrize("limits", RANGES, ids=lambda each: each.variable)
+def test_a_number_out_of_its_range_is_refused_with_what_would_become_of_it(sound: Settings, limits: Range) -> None:
+    for value in (limits.least, limits.most):
+        setattr(sound, limits.setting, value)
+        assert f"tandem.E{limits.number:03}" not in found()
+    setattr(sound, limits.setting, limits.most + 1)
+    [error] = [each for each in check_settings(None) if each.id == f"tandem.E{limits.number:03}"]
+
+    assert error.msg == f"{limits.variable} is {limits.most + 1:g}: {limits.high}."
+
+
+def test_no_measurement_at_a_time_is_none_at_all(sound: Settings) -> None:
+    sound.LINKS_AT_ONCE = 0
+
+    [error] = check_settings(None)
+    assert (error.id, error.msg) == ("tandem.E018", "TANDEM_LINKS_AT_ONCE is 0: no link would ever be measured.")
+    assert error.hint == "It is from 1 to 64."
+
+
+@pytest.mark.parametrize("value", ["1.5", "-1", "inf", "many"])
+def test_half_a_thing_is_no_number_of_things(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TANDEM_LINKS_AT_ONCE", value)
+    with pytest.raises(ImproperlyConfigured, match=f"TANDEM_LINKS_AT_ONCE is '{value}'"):
+        env.whole("TANDEM_LINKS_AT_ONCE", 4)
 
 
 OIDC = {"OIDC_ISSUER": "https://login.example/realm", "OIDC_CLIENT_ID": "tandem"}
