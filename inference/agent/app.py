@@ -16,7 +16,7 @@ from celery import Celery
 from kombu.exceptions import OperationalError
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
-from inference.agent.reporter import NotAdmitted, SendFailed
+from inference.agent.control.reporter import NotAdmitted, SendFailed
 from inference.broker.tls import broker_tls
 from inference.contracts.names import CONTROL_QUEUE, TASK_RECORD_NODE_REPORT, node_queue
 

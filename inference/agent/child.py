@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from inference.agent.launcher import MARKER, passed_on
-from inference.agent.process import kill_group
+from inference.agent.workers.launcher import MARKER, passed_on
+from inference.agent.workers.process import kill_group
 
 #: A line of output that is longer than this ends the process: it is not ours.
 LONGEST_LINE = 64 * 1024

@@ -20,16 +20,16 @@ import structlog
 
 from inference.agent.app import make_app, make_worker
 from inference.agent.config import Settings
-from inference.agent.control_api import NotNow, Refused
+from inference.agent.control.api import NotNow, Refused
+from inference.agent.control.hello import say_hello
+from inference.agent.control.join import ControlPlaneUnreachable, JoinCall, JoinRefused, join
+from inference.agent.control.membership import updated
+from inference.agent.control.self_report import SelfReport
 from inference.agent.engines.command import EngineRegistry
 from inference.agent.engines.native import NATIVE
-from inference.agent.hello import say_hello
+from inference.agent.hardware.inventory import Inventory
 from inference.agent.hosts import Hosts, NoAddress, choose_hosts
-from inference.agent.inventory import Inventory
-from inference.agent.join import ControlPlaneUnreachable, JoinCall, JoinRefused, join
-from inference.agent.membership import updated
 from inference.agent.node import Node, step_for
-from inference.agent.self_report import SelfReport
 from inference.agent.state_dir import FolderInUse, Membership, StateDir
 from inference.process.logs import configure_logging
 from inference.process.tls import NodeTls, read_node_tls

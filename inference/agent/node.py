@@ -21,22 +21,22 @@ from redis.backoff import NoBackoff
 from inference.agent import tasks
 from inference.agent.app import ControlQueue
 from inference.agent.config import Settings
+from inference.agent.control.hello import Greeter
+from inference.agent.control.inbox import Inbox
+from inference.agent.control.log_reply import send_log_reply
+from inference.agent.control.membership import LiveMembership
+from inference.agent.control.reporter import NotAdmitted, Reporter
+from inference.agent.control.self_report import SelfReport
 from inference.agent.engines.command import EngineRegistry
-from inference.agent.hello import Greeter
 from inference.agent.hosts import Hosts
-from inference.agent.inbox import Inbox
-from inference.agent.launcher import Launcher
 from inference.agent.links import Links
-from inference.agent.log_reply import send_log_reply
-from inference.agent.membership import LiveMembership
-from inference.agent.reporter import NotAdmitted, Reporter
-from inference.agent.self_report import SelfReport
 from inference.agent.state_dir import Membership, StateDir
-from inference.agent.supervisor import Supervisor
 from inference.agent.weights.keeper import WeightsKeeper
 from inference.agent.weights.store import WeightsStore
-from inference.agent.windows import WindowCarrier
-from inference.agent.worker_client import WorkerClient
+from inference.agent.workers.client import WorkerClient
+from inference.agent.workers.launcher import Launcher
+from inference.agent.workers.supervisor import Supervisor
+from inference.agent.workers.windows import WindowCarrier
 from inference.broker.watchdog import EXIT_START_AGAIN, watch
 from inference.contracts.names import TASK_RECORD_NODE_REPORT, node_queue
 from inference.contracts.reports import NodeReport

@@ -7,7 +7,7 @@ spec.json        the newest spec that was accepted
 weights/         models that were fetched, see `weights.store`
 workers/<id>/    record.json    its process, attempts, failure
                  spec.json, announce.json    to and from the process
-                 worker*.log    its output, see `worker_log`; kept for a while after the worker is gone
+                 worker*.log    its output, see `workers.logs`; kept for a while after the worker is gone
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TypeVar
 import msgspec
 import structlog
 
-from inference.agent.switching import Refusal
+from inference.agent.workers.switching import Refusal
 from inference.contracts.codec import CodecError, decode, encode
 from inference.contracts.reports import NodeWelcome
 from inference.contracts.specs import NodeSpec, WorkerSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import Celery
 
-from inference.agent.inbox import Inbox
+from inference.agent.control.inbox import Inbox
 from inference.contracts.names import TASK_APPLY_NODE_SPEC, TASK_SEND_LOG
 
 

@@ -20,15 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from inference.agent.acceptance import SpecRefused
 from inference.agent.config import Settings
+from inference.agent.control.acceptance import SpecRefused
+from inference.agent.control.inbox import Inbox
+from inference.agent.control.seal import Seal
+from inference.agent.control.self_report import SelfReport
+from inference.agent.hardware.inventory import Inventory
 from inference.agent.hosts import Hosts
-from inference.agent.inbox import Inbox
-from inference.agent.inventory import Inventory
-from inference.agent.seal import Seal
-from inference.agent.self_report import SelfReport
 from inference.agent.state_dir import StateDir
-from inference.agent.supervisor import Supervisor
+from inference.agent.workers.supervisor import Supervisor
 from inference.contracts.codec import encode, encode_text
 from inference.contracts.names import TASK_APPLY_NODE_SPEC, TASK_RECORD_NODE_REPORT, TASK_SEND_LOG, log_reply_key
 from inference.contracts.reports import LogReply, NodeHello, NodeReport, NodeWelcome, WorkerReport

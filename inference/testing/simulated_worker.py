@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import cast
 
 from inference.agent.engines.command import Command, Engine, EngineRegistry
-from inference.agent.health import Health
 from inference.agent.hosts import Hosts
-from inference.agent.launcher import Launcher
-from inference.agent.probes import Prober, Wish
-from inference.agent.process import Exit, WorkerProcess
 from inference.agent.state_dir import StateDir, WorkerRecord
-from inference.agent.worker_client import NoAnswer, SwitchRefused, WorkerClient
+from inference.agent.workers.client import NoAnswer, SwitchRefused, WorkerClient
+from inference.agent.workers.health import Health
+from inference.agent.workers.launcher import Launcher
+from inference.agent.workers.probes import Prober, Wish
+from inference.agent.workers.process import Exit, WorkerProcess
 from inference.contracts import engines
 from inference.contracts.reports import Address, WorkerLoad
 from inference.contracts.specs import WorkerSpec

@@ -6,9 +6,9 @@ import time
 
 import torch
 
-from inference.agent.gpu_meter import LEAST_INTERVAL_S
-from inference.agent.gpus import Gpus
-from inference.agent.nvml import load_nvml
+from inference.agent.hardware.gpu_meter import LEAST_INTERVAL_S
+from inference.agent.hardware.gpus import Gpus
+from inference.agent.hardware.nvml import load_nvml
 
 
 def test_a_real_card_tells_what_the_console_shows() -> None:

@@ -19,7 +19,7 @@ from tests.stack import ROOT, free_ports
 
 _HELLO = """
 import asyncio, sys
-from inference.agent.control_api import HELLO_PATH, Call, post, session
+from inference.agent.control.api import HELLO_PATH, Call, post, session
 async def hello():
     async with session() as http:
         await post(http, Call(sys.argv[1], HELLO_PATH, "Bearer nobody", b"{}"))

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from inference.agent import supervisor
 from inference.agent.main import main
+from inference.agent.workers import supervisor
 from inference.broker.consumer import CarefulConsumer
 from inference.contracts.specs import NodeSpec
 from tests.inference.agent.node_under_test import STUB_ENGINES

@@ -17,9 +17,9 @@ import psutil
 from inference.agent.config import Settings
 from inference.agent.engines.command import Command, Engine, EngineRegistry, LaunchRequest
 from inference.agent.hosts import Hosts
-from inference.agent.launcher import Launcher
 from inference.agent.state_dir import StateDir
-from inference.agent.supervisor import Supervisor
+from inference.agent.workers.launcher import Launcher
+from inference.agent.workers.supervisor import Supervisor
 from inference.contracts.engines import Capabilities
 from inference.contracts.reports import WorkerReport
 from inference.contracts.specs import DeviceAssignment, NodeSpec, WorkerSpec

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from inference.agent.launcher import MARKER
+from inference.agent.workers.launcher import MARKER
 from inference.broker.watchdog import EXIT_START_AGAIN
 from inference.contracts.codec import decode
 from inference.contracts.names import CONTROL_QUEUE, STREAM_FIELD, WINDOW_STREAM

@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from inference.agent.app import ControlQueue, make_app
-from inference.agent.reporter import NotAdmitted, SendFailed
+from inference.agent.control.reporter import NotAdmitted, SendFailed
 from inference.contracts.names import CONTROL_QUEUE
 from inference.testing.valkey import ValkeyServer
 from tests.inference.agent.node_under_test import NODE

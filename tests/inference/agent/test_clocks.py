@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from inference.agent.process import birth_of
+from inference.agent.workers.process import birth_of
 from inference.contracts.reports import NodeReport, WorkerReport
 from inference.contracts.specs import NodeSpec, WorkerSpec
 from inference.contracts.states import WorkerPhase

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from inference.agent import links as links_module
-from inference.agent.launcher import MARKER
 from inference.agent.links import Links
+from inference.agent.workers.launcher import MARKER
 from inference.contracts.reports import LinkReport
 from inference.contracts.specs import LinkSpec
 from inference.testing.tls import make_certificates

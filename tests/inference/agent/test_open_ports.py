@@ -15,7 +15,7 @@ import pytest
 
 from inference.contracts.states import Role, WorkerPhase
 from tests.inference.agent.node_under_test import NodeUnderTest, processes_of, worker
-from tests.inference.agent.test_worker_server import STUB_SERVERS
+from tests.inference.agent.workers.test_worker_server import STUB_SERVERS
 
 _CALLS = (
     ("GET", "/logs", None),

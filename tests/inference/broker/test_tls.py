@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from inference.agent.app import ControlQueue, make_app
-from inference.agent.reporter import SendFailed
+from inference.agent.control.reporter import SendFailed
 from inference.contracts.names import CONTROL_QUEUE
 from inference.router.app import running
 from inference.router.config import read_config
