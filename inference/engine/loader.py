@@ -16,6 +16,7 @@ from transformers.utils import logging as transformers_logging
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.engine import gate
 from inference.engine.attention import ATTENTION
+from inference.engine.packed_linear import Packing, pack_linears
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _HUB_FILES = ["*.safetensors", "*.json", "*.jinja", "tokenizer.model"]
@@ -26,7 +27,8 @@ _TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>")
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """directory: where its files are. eos_ids: tokens that end an answer. context_length: None when it knows none."""
+    """directory: where its files are. eos_ids: tokens that end an answer. context_length: None when it knows none.
+    packing: what became of its linear layers."""
 
     model: Any
     tokenizer: Any
@@ -34,6 +36,7 @@ class LoadedModel:
     dtype: torch.dtype
     eos_ids: frozenset[int]
     context_length: int | None
+    packing: Packing
 
     @property
     def config(self) -> Any:
@@ -66,6 +69,7 @@ def load(model_path: str, dtype_name: str, device: torch.device, revision: str =
         dtype=dtype,
         eos_ids=_eos_ids(model, tokenizer),
         context_length=getattr(config, "max_position_embeddings", None),
+        packing=pack_linears(model) if device.type == "cpu" else Packing(0, None, "only done on CPUs"),
     )
 
 

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from inference.engine import packed_linear
+from inference.engine.packed_linear import PackedLinear, pack_linears
+
+LARGE = 256
+
+
+class Model(nn.Module):
+    """A large layer, a small one, and an output layer tied to the embedding."""
+
+    def __init__(self, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = nn.Embedding(LARGE, LARGE, dtype=dtype)
+        self.inner = nn.Sequential(nn.Linear(LARGE, LARGE, dtype=dtype), nn.Linear(LARGE, LARGE, False, dtype=dtype))
+        self.gate = nn.Linear(LARGE, 3, dtype=dtype)
+        self.head = nn.Linear(LARGE, LARGE, bias=False, dtype=dtype)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        hidden = self.inner(self.embedding(ids))
+        return torch.cat([self.head(hidden), self.gate(hidden)], dim=-1)
+
+
+@pytest.fixture(autouse=True)
+def _packed_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the machine that runs the tests."""
+    monkeypatch.setattr(packed_linear, "_seconds", lambda layer, _: 0.5 if isinstance(layer, PackedLinear) else 1.0)
+
+
+def packs(dtype: torch.dtype) -> bool:
+    """Whether this processor and this torch can do it at all."""
+    try:
+        PackedLinear(nn.Linear(LARGE, LARGE, dtype=dtype))
+    except (RuntimeError, NotImplementedError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize("rows", [0, 1, 3, 8, 100])
+def test_a_packed_model_computes_the_same(dtype: torch.dtype, tolerance: float, rows: int) -> None:
+    if not packs(dtype):
+        pytest.skip(f"no packed layers of {dtype} here")
+    model = Model(dtype)
+    ids = torch.arange(rows).unsqueeze(0)
+    with torch.inference_mode():
+        expected = model(ids)
+        packing = pack_linears(model)
+        assert (packing.layers, packing.gain, packing.reason) == (3, 2.0, "")
+        torch.testing.assert_close(model(ids), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_small_layers_and_the_embedding_stay_as_they_are() -> None:
+    model = Model()
+    pack_linears(model)
+    assert type(model.gate) is nn.Linear
+    assert model.embedding.weight.shape == (LARGE, LARGE)
+    assert {name for name, _ in model.named_parameters()} == {
+        "embedding.weight", "inner.0.bias", "gate.weight", "gate.bias"
+    }  # fmt: skip
+
+
+def test_a_layer_that_stands_in_two_places_is_packed_once() -> None:
+    model = nn.Sequential(nn.Sequential(shared := nn.Linear(LARGE, LARGE)), nn.Sequential(shared))
+    given = torch.randn(2, LARGE)
+    with torch.inference_mode():
+        expected = model(given)
+        assert pack_linears(model).layers == 1
+        assert model[0][0] is model[1][0]
+        torch.testing.assert_close(model(given), expected)
+
+
+def test_a_packed_layer_still_tells_the_dtype_of_its_weight() -> None:
+    assert PackedLinear(nn.Linear(LARGE, LARGE)).weight.dtype is torch.float32
+
+
+def assert_left_alone(model: Model, reason: str) -> None:
+    packing = pack_linears(model)
+    assert packing.layers == 0
+    assert reason in packing.reason
+    assert not any(isinstance(module, PackedLinear) for module in model.modules())
+
+
+def test_layers_that_are_not_faster_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed_linear, "_seconds", lambda *_: 1.0)
+    assert_left_alone(Model(), "do as well")
+
+
+def test_layers_that_compute_something_else_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PackedLinear, "forward", lambda self, rows: rows * 2)
+    assert_left_alone(Model(), "is wrong by")
+
+
+def test_a_torch_without_the_operators_runs_the_layers_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoOperators:
+        pass
+
+    monkeypatch.setattr(torch.ops, "mkldnn", NoOperators())
+    assert_left_alone(Model(), "has no packed linear layers")
+
+
+def test_a_model_of_small_layers_is_left_alone() -> None:
+    assert "large enough" in pack_linears(nn.Sequential(nn.Linear(8, 8))).reason
