@@ -6,17 +6,17 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 import structlog
 import torch
 
-from inference.contracts.errors import ErrorCode, TandemError
+from inference.contracts.errors import CLIENT_ERRORS, ErrorCode, TandemError
 from inference.contracts.timings import Counter, Latency, Window
 from inference.engine.interface import KVHandle, Progress, Sink
 from inference.engine.kv_cache import KVCache
 from inference.engine.model_runner import ModelRunner
 from inference.engine.reservations import Reservations
+from inference.engine.sampling.sampled import Sampled
 from inference.engine.scheduler import Chunk, Scheduler
 from inference.engine.sequence import Sequence
 from inference.engine.step import StepOutcome, StepRunner
@@ -173,7 +173,7 @@ class BatchLoop:
             if self._is_here(chunk.sequence):
                 self._move_on(chunk, outcome.tokens)
 
-    def _move_on(self, chunk: Chunk, tokens: dict[Sequence, int]) -> None:
+    def _move_on(self, chunk: Chunk, tokens: dict[Sequence, Sampled]) -> None:
         sequence = chunk.sequence
         was_reading, sequence.computed = sequence.reading, chunk.end
         if sequence.shares:
@@ -203,18 +203,19 @@ class BatchLoop:
         if not reader.prefill_only:
             self._reservations.fork(reader.handle, reader.prompt_length, sibling.answer)
 
-    def _deliver(self, sequence: Sequence, token_id: int) -> None:
+    def _deliver(self, sequence: Sequence, sampled: Sampled) -> None:
         """Append a new token, and end the answer where it ends."""
         self._count(Counter.OUTPUT_TOKENS, 1)
-        sequence.token_ids.append(token_id)
+        sequence.token_ids.append(sampled.token_id)
         try:
-            token = sequence.text.push(token_id)
+            sequence.chooser.accept(sampled.token_id)
+            token = sequence.text.push(sampled.token_id, sampled.logprob)
         except Exception as error:  # a tokenizer that can't read its own ids
             self._fail(sequence, error)
             return
         if token.finish is not None or sequence.prefill_only:
             self._end(sequence)
-        self._tell(sequence, lambda sink: sink.token(replace(token, answer=sequence.answer)))
+        self._tell(sequence, lambda sink: sink.token(token))
 
     # -- when something fails ------------------------------------------------------------------------
 
@@ -231,6 +232,7 @@ class BatchLoop:
                 outcome = self._steps.run([chunk])
             except Exception as own:
                 self._fail(chunk.sequence, own)
+                survivors += isinstance(own, TandemError) and own.code in CLIENT_ERRORS  # the engine is well
             else:
                 survivors += 1
                 self._record([chunk], outcome)

@@ -132,6 +132,15 @@ class Engine(Protocol):
         Raises `TandemError(INVALID_REQUEST)` for what can't be laid out (no chat template, bad roles, ids out of
         range, an empty prompt)."""
 
+    def detokenize(self, token_ids: TokenIds) -> str:
+        """The text of a prompt, special tokens included."""
+
+    def check(self, sampling: Sampling) -> None:
+        """Refuse what this engine can't do. The first of a grammar compiles it: milliseconds.
+
+        Raises `TandemError(INVALID_REQUEST)` naming the field: token ids out of range, a schema that can't be followed,
+        more answers than the engine runs at a time."""
+
     def reserve(self, capacity: int, prompt: TokenIds = (), *, answers: int = 1, salt: str = "") -> KVHandle:
         """Blocks for `capacity` tokens, prompt and answer, for each of `answers` answers; all or nothing.
 

@@ -26,6 +26,9 @@ from inference.engine.kv_cache import KVCache, KVGeometry
 from inference.engine.loader import LoadedModel, load
 from inference.engine.model_runner import ModelRunner
 from inference.engine.reservations import Reservations
+from inference.engine.sampling.chooser import Chooser
+from inference.engine.sampling.grammar import Grammars
+from inference.engine.sampling.vocabulary import Vocabulary
 from inference.engine.scheduler import Scheduler
 from inference.engine.self_check import check_against_reference
 from inference.engine.sequence import Sequence
@@ -45,7 +48,8 @@ class _Parts:
 
     info: EngineInfo
     tokenizer: Any
-    eos_ids: frozenset[int]
+    vocabulary: Vocabulary
+    grammars: Grammars
     reservations: Reservations
     cache: KVCache
     loop: BatchLoop
@@ -120,7 +124,8 @@ class NativeEngine:
             Scheduler(self._settings.max_running, self._settings.prefill_chunk_tokens, self._settings.itl_target_s),
             prepare_thread=lambda: torch.set_num_threads(self._threads),
         )
-        return _Parts(info, loaded.tokenizer, loaded.eos_ids, reservations, cache, loop)
+        vocabulary = Vocabulary(loaded.tokenizer, info.vocab_size, loaded.eos_ids)
+        return _Parts(info, loaded.tokenizer, vocabulary, Grammars(vocabulary), reservations, cache, loop)
 
     def switch_role(self, role: Role) -> None:
         """Weights, cache and loop serve every role alike, so only the proof is left to do."""
@@ -131,6 +136,7 @@ class NativeEngine:
     def stop(self) -> None:
         if self._started is not None:
             self._started.loop.stop()
+            self._started.grammars.close()
 
     @property
     def failure(self) -> str | None:
@@ -158,6 +164,28 @@ class NativeEngine:
 
     def tokenize(self, prompt: Prompt) -> list[int]:
         return chat.tokenize(self._parts.tokenizer, prompt, self._parts.info.vocab_size)
+
+    def detokenize(self, token_ids: TokenIds) -> str:
+        text: str = self._parts.tokenizer.decode(list(token_ids), skip_special_tokens=False)
+        return text
+
+    def check(self, sampling: Sampling) -> None:
+        parts = self._parts
+        strange = next((i for i in sampling.logit_bias if not 0 <= i < parts.info.vocab_size), None)
+        if strange is not None:
+            raise TandemError(
+                ErrorCode.INVALID_REQUEST,
+                f"logit_bias names token {strange}, which is not in 0..{parts.info.vocab_size - 1}",
+                "logit_bias",
+            )
+        if sampling.n > self._settings.max_running:
+            raise TandemError(
+                ErrorCode.INVALID_REQUEST,
+                f"n is {sampling.n}; this engine runs {self._settings.max_running} answers at a time",
+                "n",
+            )
+        if sampling.grammar is not None:
+            parts.grammars.follow(sampling.grammar)
 
     def reserve(self, capacity: int, prompt: TokenIds = (), *, answers: int = 1, salt: str = "") -> KVHandle:
         handle = self._parts.reservations.reserve(capacity, prompt, answers=answers, salt=salt)
@@ -218,6 +246,7 @@ class NativeEngine:
             answer.shares = not self._parts.info.windows  # of a layer with a window only the end may have come
             answer.computed = len(token_ids)
             answer.token_ids.append(first_token)
+            answer.chooser.accept(first_token)
             if answer.text.push(first_token).finish is None:
                 going_on.append(answer)
         if not going_on:
@@ -239,14 +268,21 @@ class NativeEngine:
             raise TandemError(
                 ErrorCode.INVALID_REQUEST, f"max_tokens is {sampling.max_tokens}, not 1 or more", "max_tokens"
             )
-        chat.check_ids(token_ids, self._parts.info.vocab_size)
+        parts = self._parts
+        chat.check_ids(token_ids, parts.info.vocab_size)
         return [
             Sequence(
                 handle=handle,
                 token_ids=list(token_ids),
-                sampling=sampling,
+                chooser=Chooser(
+                    sampling,
+                    token_ids,
+                    answer=number,
+                    ends=parts.vocabulary.ends,
+                    follower=parts.grammars.follow(sampling.grammar) if sampling.grammar is not None else None,
+                ),
                 sink=sink,
-                text=TextStream(self._decode, self._parts.eos_ids, sampling),
+                text=TextStream(self._decode, parts.vocabulary, sampling, answer=number),
                 prompt_length=len(token_ids),
                 answer=number,
                 priority=priority,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from inference.contracts.generation import Sampling
 from inference.engine.interface import KVHandle, Sink
+from inference.engine.sampling.chooser import Chooser
 from inference.engine.text_stream import TextStream
 
 
@@ -23,7 +23,7 @@ class Sequence:
 
     handle: KVHandle
     token_ids: list[int]
-    sampling: Sampling
+    chooser: Chooser
     sink: Sink
     text: TextStream
     prompt_length: int
@@ -46,8 +46,3 @@ class Sequence:
     def unread(self) -> int:
         """Prompt tokens that remain to be computed."""
         return max(0, self.prompt_length - self.computed)
-
-    @property
-    def made(self) -> int:
-        """Tokens of the answer so far."""
-        return len(self.token_ids) - self.prompt_length

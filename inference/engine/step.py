@@ -10,7 +10,8 @@ import torch
 from inference.engine.kv_cache import KVCache
 from inference.engine.model_runner import ModelRunner, Piece
 from inference.engine.reservations import Reservations
-from inference.engine.sampler import sample
+from inference.engine.sampling.sampled import Sampled
+from inference.engine.sampling.sampler import sample
 from inference.engine.scheduler import Chunk
 from inference.engine.sequence import Sequence
 
@@ -20,7 +21,7 @@ class StepOutcome:
     """tokens: the new token of each sequence that gets one. released: not computed, since their handles were released
     after the step was planned."""
 
-    tokens: dict[Sequence, int] = field(default_factory=dict)
+    tokens: dict[Sequence, Sampled] = field(default_factory=dict)
     released: list[Sequence] = field(default_factory=list)
 
 
@@ -62,10 +63,10 @@ class StepRunner:
         return outcome
 
 
-def _sample(logits: torch.Tensor, groups: list[list[Sequence]]) -> dict[Sequence, int]:
+def _sample(logits: torch.Tensor, groups: list[list[Sequence]]) -> dict[Sequence, Sampled]:
     """A token for each sequence; those of one group draw from the same row of `logits`."""
     sequences = [sequence for group in groups for sequence in group]
     if len(sequences) > len(groups):
         logits = logits[[row for row, group in enumerate(groups) for _ in group]]
-    tokens = sample(logits, [(sequence.sampling, sequence.made) for sequence in sequences])
+    tokens = sample(logits, [sequence.chooser for sequence in sequences])
     return dict(zip(sequences, tokens, strict=True))

@@ -16,8 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import msgspec
+
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import Prompt, Sampling
+from inference.contracts.generation import ChosenLogprob, Prompt, Sampling, TokenLogprob
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.states import FinishReason, Role
 from inference.contracts.timings import Counter, Latency, Window
@@ -31,6 +33,16 @@ from inference.testing.stub_text import AnswerText
 
 
 @dataclass(eq=False)
+class _Answer:
+    """One of the answers of a request. made: its tokens so far."""
+
+    number: int
+    text: AnswerText
+    made: int = 0
+    finished: bool = False
+
+
+@dataclass(eq=False)
 class _Request:
     handle: KVHandle
     token_ids: list[int]
@@ -39,12 +51,11 @@ class _Request:
     only_prefill: bool = False
     report_progress: bool = False
     computed: int = 0
-    made: int = 0
     started: bool = False
-    text: AnswerText = field(init=False)
+    answers: list[_Answer] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.text = AnswerText(self.sampling.stop)
+        self.answers = [_Answer(number, AnswerText(self.sampling.stop)) for number in range(self.sampling.n)]
         self.computed = self.computed or self.handle.cached_tokens
 
     @property
@@ -156,6 +167,18 @@ class StubEngine:
     def tokenize(self, prompt: Prompt) -> list[int]:
         return self._model.tokenize(prompt)
 
+    def detokenize(self, token_ids: TokenIds) -> str:
+        return b"".join(self._model.piece(token_id) for token_id in token_ids).decode(errors="replace")
+
+    def check(self, sampling: Sampling) -> None:
+        """Takes everything but a grammar whose schema is no JSON; follows none."""
+        try:
+            msgspec.json.decode(sampling.grammar.schema if sampling.grammar is not None else "{}")
+        except msgspec.DecodeError as error:
+            raise TandemError(
+                ErrorCode.INVALID_REQUEST, f"the schema is no JSON: {error}", "response_format"
+            ) from error
+
     def reserve(self, capacity: int, prompt: TokenIds = (), *, answers: int = 1, salt: str = "") -> KVHandle:
         handle = self.kv.reserve(capacity * answers)
         cached = self._cached(tuple(prompt), salt) if self.settings.prefix_cache else 0
@@ -213,9 +236,10 @@ class StubEngine:
         *,
         priority: int = 0,
     ) -> None:
-        (first_token,) = first_tokens
-        request = _Request(handle, token_ids, sampling, sink, computed=len(token_ids), made=1)
-        request.text.feed(self._model.piece(first_token))
+        request = _Request(handle, token_ids, sampling, sink, computed=len(token_ids))
+        for answer, first_token in zip(request.answers, first_tokens, strict=True):
+            answer.made = 1
+            answer.finished = self._token(request, answer, first_token).finish is not None
         self._submit(request)
 
     def _submit(self, request: _Request) -> None:
@@ -285,29 +309,36 @@ class StubEngine:
         self._emit(request)
 
     def _emit(self, request: _Request) -> None:
-        """Draw the next token from the request's KV, and end the request where the answer ends."""
+        """Draw the next token of each answer from the request's KV, and end the request where its last answer ends."""
         kv = self.kv.content(request.handle, len(request.token_ids))
         if kv is None:
             return
-        token_id = self._model.draw(kv, request.sampling, request.made)
+        tokens = []
+        for answer in request.answers:
+            if not answer.finished:
+                token_id = self._model.draw(kv, request.sampling, answer.made, answer.number)
+                answer.made += 1
+                tokens.append(self._token(request, answer, token_id))
+                answer.finished = tokens[-1].finish is not None
         with self._lock:
-            self._window.count(Counter.OUTPUT_TOKENS)
-        request.made += 1
-        token = self._token(request, token_id)
-        if token.finish is not None or request.only_prefill:
-            with self._lock, contextlib.suppress(ValueError):
-                self._requests.remove(request)
-        request.sink.token(token)
+            self._window.count(Counter.OUTPUT_TOKENS, len(tokens))
+            if request.only_prefill or all(answer.finished for answer in request.answers):
+                with contextlib.suppress(ValueError):
+                    self._requests.remove(request)
+        for token in tokens:
+            request.sink.token(token)
 
-    def _token(self, request: _Request, token_id: int) -> Token:
+    def _token(self, request: _Request, answer: _Answer, token_id: int) -> Token:
         if token_id == EOS_ID:
-            return Token(token_id, request.text.flush(), FinishReason.STOP)
-        text, stopped = request.text.feed(self._model.piece(token_id))
+            return Token(token_id, answer.text.flush(), FinishReason.STOP, answer.number)
+        piece = self._model.piece(token_id)
+        logprob = _logprob(piece, request.sampling.logprobs)
+        text, stopped = answer.text.feed(piece)
         if stopped:
-            return Token(token_id, text, FinishReason.STOP)
-        if request.made >= request.sampling.max_tokens:
-            return Token(token_id, text + request.text.flush(), FinishReason.LENGTH)
-        return Token(token_id, text, None)
+            return Token(token_id, text, FinishReason.STOP, answer.number, logprob)
+        if answer.made >= request.sampling.max_tokens:
+            return Token(token_id, text + answer.text.flush(), FinishReason.LENGTH, answer.number, logprob)
+        return Token(token_id, text, None, answer.number, logprob)
 
     # -- faults ----------------------------------------------------------------------------------
 
@@ -337,3 +368,11 @@ class StubEngine:
         count = int(path.read_text()) + 1 if path.exists() else 1
         path.write_text(str(count))
         return count
+
+
+def _logprob(piece: bytes, top: int | None) -> ChosenLogprob | None:
+    """The stub is always half sure, and sees nothing beside its token."""
+    if top is None:
+        return None
+    own = TokenLogprob(token=piece.decode(errors="replace"), logprob=-0.5, bytes=tuple(piece))
+    return ChosenLogprob(token=own.token, logprob=own.logprob, bytes=own.bytes, top_logprobs=(own,) if top else ())

@@ -49,15 +49,15 @@ class StubModel:
             raise TandemError(ErrorCode.INVALID_REQUEST, "the prompt is empty", "prompt")
         return ids
 
-    def draw(self, kv: bytes, sampling: Sampling, index: int) -> int:
-        """Token `index` of the answer to a prompt whose KV is `kv`."""
+    def draw(self, kv: bytes, sampling: Sampling, index: int, answer: int = 0) -> int:
+        """Token `index` of an answer to a prompt whose KV is `kv`."""
         pieces, answer_tokens = self.settings.pieces, self.settings.answer_tokens
         if pieces is not None:
             ends = index >= len(pieces)
             token_id = _FIRST_WORD_ID + len(_WORDS) + index % max(1, len(pieces))
         else:
             ends = answer_tokens is not None and index >= answer_tokens
-            seed = sampling.seed if sampling.temperature > 0 else 0
+            seed = sampling.seed + answer * 7919 if sampling.temperature > 0 else 0
             drawn = xxhash.xxh3_64_intdigest(kv, seed=(seed * 1_000_003 + index) % 2**64)
             token_id = _FIRST_WORD_ID + drawn % len(_WORDS)
         return EOS_ID if ends and not sampling.ignore_eos else token_id

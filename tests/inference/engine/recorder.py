@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from inference.contracts.generation import Sampling
+from inference.contracts.generation import ChosenLogprob, Sampling
 from inference.engine.interface import Engine, KVHandle, Progress, Token
+from inference.engine.sampling.sampled import RawLogprob
 
 DEADLINE_S = 60
 
@@ -51,6 +52,16 @@ class Recorder:
     @property
     def text(self) -> str:
         return "".join(token.text for token in self.tokens)
+
+
+class Numbers:
+    """A vocabulary whose tokens are called by their ids."""
+
+    def __init__(self, ends: frozenset[int] = frozenset()) -> None:
+        self.ends = ends
+
+    def told(self, token_id: int, raw: RawLogprob) -> ChosenLogprob:
+        return ChosenLogprob(token=str(token_id), logprob=raw.logprob, bytes=())
 
 
 def greedy(max_tokens: int, **fields: object) -> Sampling:

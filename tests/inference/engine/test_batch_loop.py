@@ -11,35 +11,38 @@ import torch
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import Sampling
+from inference.contracts.states import FinishReason
 from inference.contracts.timings import Counter, Latency, Window
 from inference.engine import batch_loop
 from inference.engine.batch_loop import BatchLoop
 from inference.engine.interface import KVHandle
 from inference.engine.model_runner import Piece
-from inference.engine.reservations import Reservations
+from inference.engine.reservations import CopySpan, Reservations
+from inference.engine.sampling.chooser import Chooser
 from inference.engine.scheduler import Scheduler
 from inference.engine.sequence import Sequence
 from inference.engine.text_stream import TextStream
-from tests.inference.engine.recorder import DEADLINE_S, Recorder, greedy
+from tests.inference.engine.recorder import DEADLINE_S, Numbers, Recorder, greedy
 
 VOCAB, POISON, NAN = 64, 60, 61
 
 
 class CountingRunner:
-    """Every next token is the last one plus one. A step waits while `gate` is closed, and fails on `POISON`."""
+    """Every next token is the last one plus one. A step waits while `gate` is closed, and fails on `poison`."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()
         self.gate.set()
         self.entered = threading.Event()
         self.steps: list[list[Piece]] = []
+        self.poison = POISON
         self.error: Exception = RuntimeError("the model choked")
 
     def run(self, _cache: object, pieces: list[Piece]) -> torch.Tensor:
         self.entered.set()
         assert self.gate.wait(DEADLINE_S)
         self.steps.append(pieces)
-        if any(POISON in piece.token_ids for piece in pieces):
+        if any(self.poison in piece.token_ids for piece in pieces):
             raise self.error
         last = [piece.token_ids[-1] for piece in pieces if piece.wants_logits]
         logits = torch.nn.functional.one_hot(torch.tensor(last, dtype=torch.long) + 1, VOCAB).float()
@@ -52,14 +55,29 @@ class CountingRunner:
         self.entered.clear()
 
 
+class CopiedCache:
+    """Knows what was copied, and nothing else."""
+
+    def __init__(self) -> None:
+        self.copies: list[CopySpan] = []
+
+    def copy(self, spans: list[CopySpan]) -> None:
+        self.copies += spans
+
+
 class Rig:
     """A running loop and its parts."""
 
     def __init__(self) -> None:
         self.runner = CountingRunner()
         self.reservations = Reservations(64, 4)
+        self.cache = CopiedCache()
         self.loop = BatchLoop(
-            self.runner, None, self.reservations, Scheduler(max_running=4, chunk_tokens=8), prepare_thread=lambda: None
+            self.runner,
+            self.cache,
+            self.reservations,
+            Scheduler(max_running=4, chunk_tokens=8),
+            prepare_thread=lambda: None,
         )
         self.loop.start()
 
@@ -67,7 +85,8 @@ class Rig:
         self, prompt: list[int], sampling: Sampling | None = None, sink: Recorder | None = None, **fields: object
     ) -> tuple[KVHandle, Recorder]:
         sampling, sink = sampling or greedy(3), sink or Recorder()
-        handle = self.reservations.reserve(len(prompt) + sampling.max_tokens)
+        handle = self.reservations.reserve(len(prompt) + sampling.max_tokens, prompt, answers=sampling.n)
+        fields = {"computed": handle.cached_tokens} | fields
         self.loop.submit(self.sequence(handle, prompt, sampling, sink, **fields))
         return handle, sink
 
@@ -85,8 +104,23 @@ class Rig:
                 raise KeyError("no such token")
             return "".join(map(chr, ids))
 
-        text = TextStream(decode, frozenset(), sampling)
-        return Sequence(handle, list(prompt), sampling, sink, text, len(prompt), **fields)
+        first, *further = [
+            Sequence(
+                handle,
+                list(prompt),
+                Chooser(sampling, prompt, answer=n),
+                sink,
+                TextStream(decode, Numbers(), sampling, answer=n),
+                len(prompt),
+                answer=n,
+            )
+            for n in range(sampling.n)
+        ]
+        first.siblings = further
+        for sequence in (first, *further):
+            for name, value in fields.items():
+                setattr(sequence, name, value)
+        return first
 
     def release(self, handle: KVHandle) -> None:
         self.loop.abort(handle)
@@ -289,3 +323,92 @@ def test_a_window_holds_what_was_measured_since_the_last_one(rig: Rig) -> None:
     empty = Window(second=0, source="", deployment="")
     rig.loop.drain_window(empty)
     assert empty.empty
+
+
+# -- KV that is shared -------------------------------------------------------------------------------------
+
+
+def test_a_cached_beginning_is_copied_told_first_and_not_computed(rig: Rig) -> None:
+    prompt = list(range(20))
+    rig.submit(prompt)[1].wait()
+    sink = Recorder(ends_with_prefill=True)
+    handle, _ = rig.submit(prompt, sink=sink, prefill_only=True, report_progress=True)
+    assert handle.cached_tokens == 16
+    assert sink.wait().ids == [20]
+    assert [(chunk.start, chunk.end, chunk.done) for chunk in sink.chunks] == [(0, 16, False), (16, 20, True)]
+    assert [span.length for span in rig.cache.copies] == [16]
+    eventually(lambda: rig.loop.queue() == (0, 0, 0))
+    window = Window(second=0, source="", deployment="")
+    rig.loop.drain_window(window)
+    assert window.counters[Counter.CACHED_TOKENS] == 16
+    assert window.counters[Counter.PROMPT_TOKENS] == 24
+
+
+def test_copies_are_made_without_waiting_for_a_request(rig: Rig) -> None:
+    rig.submit(list(range(20)))[1].wait()
+    used = rig.reservations.used_blocks
+    handle = rig.reservations.reserve(20, list(range(20)))
+    rig.loop.wake()
+    eventually(lambda: bool(rig.cache.copies))
+    eventually(lambda: rig.reservations.used_blocks == used + 5)
+    rig.release(handle)
+
+
+def test_a_request_that_failed_leaves_no_kv_to_be_found(rig: Rig) -> None:
+    prompt = [*range(8), *[NAN] * 8]
+    assert rig.submit(prompt)[1].wait().error is not None
+    assert rig.submit(prompt)[0].cached_tokens == 0
+
+
+# -- several answers to one prompt ---------------------------------------------------------------------------
+
+
+def by_answer(sink: Recorder) -> dict[int, list[int]]:
+    ids: dict[int, list[int]] = {}
+    for token in sink.tokens:
+        ids.setdefault(token.answer, []).append(token.token_id)
+    return ids
+
+
+def test_a_prompt_is_read_once_for_all_its_answers(rig: Rig) -> None:
+    _, sink = rig.submit([1, 2, 3], greedy(3, n=3))
+    eventually(lambda: len(sink.tokens) == 9)
+    assert by_answer(sink) == {n: [4, 5, 6] for n in range(3)}
+    assert sink.starts == 1
+    assert [len(step) for step in rig.runner.steps] == [1, 3, 3]
+    assert [span.length for span in rig.cache.copies] == [4, 4]
+
+
+def test_each_answer_ends_for_itself(rig: Rig) -> None:
+    _, sink = rig.submit([1], greedy(1, n=2))
+    eventually(lambda: len(sink.tokens) == 2)
+    assert [token.finish for token in sink.tokens] == [FinishReason.LENGTH] * 2
+    eventually(lambda: rig.loop.queue() == (0, 0, 0))
+
+
+def test_a_prefill_makes_the_first_token_of_every_answer_and_copies_nothing(rig: Rig) -> None:
+    _, sink = rig.submit([1, 2], greedy(5, n=2), prefill_only=True)
+    eventually(lambda: len(sink.tokens) == 2)
+    assert by_answer(sink) == {0: [3], 1: [3]}
+    eventually(lambda: rig.loop.queue() == (0, 0, 0))
+    assert rig.cache.copies == []
+
+
+def test_releasing_ends_all_answers(rig: Rig) -> None:
+    handle, sink = rig.submit([1], greedy(50, n=3))
+    eventually(lambda: len(sink.tokens) > 6)
+    rig.release(handle)
+    eventually(lambda: rig.loop.queue() == (0, 0, 0))
+    eventually(lambda: rig.reservations.used_blocks == 0)
+
+
+def test_one_answer_that_can_not_be_computed_ends_the_request_once(rig: Rig) -> None:
+    rig.runner.close()
+    _, sink = rig.submit([1], greedy(5, n=2))
+    failures: list[Exception] = []
+    sink.failed = failures.append
+    assert rig.runner.entered.wait(DEADLINE_S)
+    rig.runner.poison = 2
+    rig.runner.gate.set()
+    eventually(lambda: rig.loop.queue() == (0, 0, 0))
+    assert len(failures) == 1

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from inference.contracts.generation import Sampling
 from inference.contracts.states import FinishReason
 from inference.engine.interface import Token
+from inference.engine.sampling.sampled import RawLogprob
 from inference.engine.text_stream import TextStream
+from tests.inference.engine.recorder import Numbers
 
 EOS = 0
 
@@ -18,7 +20,7 @@ def decode(ids: list[int]) -> str:
 
 def run(data: bytes, **fields: object) -> list[Token]:
     """Feed bytes until the answer ends."""
-    stream = TextStream(decode, frozenset({EOS}), Sampling(**({"max_tokens": 100} | fields)))
+    stream = TextStream(decode, Numbers(frozenset({EOS})), Sampling(**({"max_tokens": 100} | fields)))
     tokens: list[Token] = []
     for byte in data:
         tokens.append(stream.push(byte))
@@ -79,6 +81,20 @@ def test_text_held_for_a_stop_string_is_given_when_the_answer_ends_otherwise() -
 
 def test_a_character_cut_by_the_limit_is_given_once() -> None:
     assert text_of(run("가".encode(), max_tokens=2)) == "\N{REPLACEMENT CHARACTER}"
+
+
+def test_nothing_ends_an_answer_before_its_least_tokens_but_the_stop_string_that_comes_then() -> None:
+    tokens = run(b"END END", stop=("END",), min_tokens=5)
+    assert (text_of(tokens), tokens[-1].finish) == ("END ", FinishReason.STOP)
+    assert len(tokens) == len("END END")
+
+
+def test_an_end_of_sequence_tells_no_log_probability_and_every_other_token_does() -> None:
+    stream = TextStream(decode, Numbers(frozenset({EOS})), Sampling(max_tokens=9, logprobs=0), answer=2)
+    raw = RawLogprob(-0.5, ())
+    tokens = [stream.push(ord("a"), raw), stream.push(EOS, raw)]
+    assert [token.logprob and token.logprob.logprob for token in tokens] == [-0.5, None]
+    assert [token.answer for token in tokens] == [2, 2]
 
 
 @given(st.binary(max_size=30), st.lists(st.text("abEND", min_size=1, max_size=3), max_size=2).map(tuple))
