@@ -88,7 +88,7 @@ class SimulatedNode:
         self._launcher = SimulatedLauncher(self._state, self._hosts, self.behaviour)
         self._outbox: list[Sent] = []
         self._next_look = self._next_report = 0.0
-        self._changed = False
+        self._again = False
         self._start_agent()
 
     # -- what an owner calls -----------------------------------------------------------------------
@@ -198,6 +198,7 @@ class SimulatedNode:
             settings=self.settings,
             secret=self._welcome.cluster_secret,
             on_change=self._note_change,
+            on_answer=self._note_answer,
         )
         self._next_look = self._next_report = now
 
@@ -213,16 +214,20 @@ class SimulatedNode:
         return new
 
     def _note_change(self) -> None:
-        self._changed = True
+        """Worth a report at once."""
+        self._again = True
+        self._next_report = min(self._next_report, time.monotonic() + self.settings.debounce_s)
+
+    def _note_answer(self) -> None:
+        self._again = True
 
     def _look(self, now: float) -> None:
         """Look until nothing changes any more, as the real supervisor does in its next ticks."""
         for _ in range(_MOST_LOOKS):
-            self._changed = False
+            self._again = False
             self._supervision.look(now)
-            if not self._changed:
+            if not self._again:
                 break
-            self._next_report = min(self._next_report, now + self.settings.debounce_s)
         pause = self.settings.tick_s if self._supervision.is_moving(now) else self.settings.probe_interval_s
         self._next_look = now + pause
 
@@ -261,6 +266,7 @@ class _Supervision(Supervisor):
         settings: Settings,
         secret: str,
         on_change: Callable[[], None],
+        on_answer: Callable[[], None],
     ) -> None:
         super().__init__(
             node_id=node_id,
@@ -271,7 +277,7 @@ class _Supervision(Supervisor):
             settings=settings,
             on_change=on_change,
         )
-        self._prober = InstantProber(SimulatedClient(launcher), on_change, settings.switch_deadline_s)
+        self._prober = InstantProber(SimulatedClient(launcher), on_answer, settings.switch_deadline_s)
         self._recover(time.monotonic())
 
     def look(self, now: float) -> None:
