@@ -62,6 +62,10 @@ export function workerView(changes: Partial<WorkerView> = {}): WorkerView {
     phase_since: AT,
     revision: 1,
     observed_role: null,
+    waiting_tokens: 0,
+    tickets: 0,
+    kv_bytes_received: 0,
+    kv_bytes_sent: 0,
     ...changes,
   };
 }

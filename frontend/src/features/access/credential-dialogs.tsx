@@ -2,14 +2,9 @@ import { Button, Group, Modal, Select, Stack, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useState } from "react";
 import { Failure } from "@/components/states";
-import { useRevoke, useRotate, type CredentialKind } from "./api/credentials";
+import { useRevoke, useRotate, type Credential, type CredentialKind } from "./api/credentials";
 import { GRACES } from "./lifetimes";
 import { SecretShown } from "./secret-shown";
-
-interface Credential {
-  readonly id: string;
-  readonly name: string;
-}
 
 interface CredentialDialogProps {
   readonly kind: CredentialKind;

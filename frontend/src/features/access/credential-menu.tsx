@@ -1,14 +1,23 @@
 import { ActionIcon, Menu } from "@mantine/core";
 import { IconDots, IconPencil, IconRotateClockwise, IconTrash } from "@tabler/icons-react";
+import type { ReactNode } from "react";
+
+/** What can be done with one that is good. */
+export type CredentialAction = "change" | "rotate" | "revoke";
 
 interface CredentialMenuProps {
   readonly name: string;
-  readonly onChange?: () => void;
-  readonly onRotate: () => void;
-  readonly onRevoke: () => void;
+  readonly actions: readonly CredentialAction[];
+  readonly onAct: (action: CredentialAction) => void;
 }
 
-export function CredentialMenu({ name, onChange, onRotate, onRevoke }: CredentialMenuProps) {
+const LOOK: Readonly<Record<CredentialAction, readonly [string, ReactNode]>> = {
+  change: ["Change", <IconPencil key="change" size={16} />],
+  rotate: ["Rotate", <IconRotateClockwise key="rotate" size={16} />],
+  revoke: ["Revoke", <IconTrash key="revoke" size={16} />],
+};
+
+export function CredentialMenu({ name, actions, onAct }: CredentialMenuProps) {
   return (
     <Menu position="bottom-end" width={180}>
       <Menu.Target>
@@ -17,17 +26,16 @@ export function CredentialMenu({ name, onChange, onRotate, onRevoke }: Credentia
         </ActionIcon>
       </Menu.Target>
       <Menu.Dropdown>
-        {onChange && (
-          <Menu.Item leftSection={<IconPencil size={16} />} onClick={onChange}>
-            Change
+        {actions.map((action) => (
+          <Menu.Item
+            key={action}
+            leftSection={LOOK[action][1]}
+            onClick={() => onAct(action)}
+            {...(action === "revoke" ? { color: "red" } : {})}
+          >
+            {LOOK[action][0]}
           </Menu.Item>
-        )}
-        <Menu.Item leftSection={<IconRotateClockwise size={16} />} onClick={onRotate}>
-          Rotate
-        </Menu.Item>
-        <Menu.Item color="red" leftSection={<IconTrash size={16} />} onClick={onRevoke}>
-          Revoke
-        </Menu.Item>
+        ))}
       </Menu.Dropdown>
     </Menu>
   );

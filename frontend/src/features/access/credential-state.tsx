@@ -1,14 +1,11 @@
 import { Text } from "@mantine/core";
 import { Status } from "@/components/status";
 import { dateTime, day } from "@/lib/format";
+import type { Credential } from "./api/credentials";
 import { stateOf, type CredentialState } from "./lifetimes";
 
 interface CredentialStateProps {
-  readonly credential: {
-    readonly expires_at: string | null;
-    readonly revoked_at: string | null;
-    readonly previous_until: string | null;
-  };
+  readonly credential: Credential;
   readonly nowMs: number;
 }
 

@@ -3,8 +3,7 @@ import { useForm } from "@mantine/form";
 import { Failure } from "@/components/states";
 import { ApiError } from "@/lib/api";
 import { useDeployments } from "@/live/hooks";
-import type { ServingKey } from "./api/list-keys";
-import { useWriteKey } from "./api/write-key";
+import { useWriteKey, type ServingKey } from "./api/keys";
 import { daysOf, LIFETIMES } from "./lifetimes";
 import { SecretShown } from "./secret-shown";
 

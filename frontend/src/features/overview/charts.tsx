@@ -38,7 +38,7 @@ export function Charts({ window }: { readonly window: TimeWindow }) {
           height={200}
         />
       </SimpleGrid>
-      <SimpleGrid cols={{ base: 1, md: 2, lg: 3 }} spacing="md">
+      <SimpleGrid cols={{ base: 1, md: 2, lg: 4 }} spacing="md">
         <TimeChart
           {...latency}
           title="ITL"
@@ -53,6 +53,14 @@ export function Charts({ window }: { readonly window: TimeWindow }) {
           hint="carries the hand-off"
           series={percentiles(window, "handoff", (frame) => frame.first_gap)}
           empty="No second token in this time"
+          height={150}
+        />
+        <TimeChart
+          {...latency}
+          title="Whole answer"
+          hint="until the last token"
+          series={percentiles(window, "decode", (frame) => frame.e2e)}
+          empty="No answer ended in this time"
           height={150}
         />
         <TimeChart

@@ -32,7 +32,7 @@ export function StatTiles({ window, span }: StatTilesProps) {
         label="Requests"
         value={rate(recentMean(window, (frame) => frame.received))}
         unit="/s"
-        note={received === null ? `nothing known in ${span}` : `${count(received)} in ${span}`}
+        note={requestNote(window, received, span)}
         spark={column(window, (frame) => frame.received)}
       />
       <Tile
@@ -61,6 +61,14 @@ export function StatTiles({ window, span }: StatTilesProps) {
       />
     </SimpleGrid>
   );
+}
+
+function requestNote(window: TimeWindow, received: number | null, span: string): string {
+  const answered = total(window, (frame) => frame.completed);
+  const left = total(window, (frame) => frame.cancelled);
+  if (received === null || answered === null || left === null) return `nothing known in ${span}`;
+  const gone = left > 0 ? `, ${count(left)} given up by clients` : "";
+  return `${count(received)} in ${span}, ${count(answered)} answered${gone}`;
 }
 
 function errorNote(failed: number, received: number, span: string): string {

@@ -90,7 +90,9 @@ function afterFirstToken(timing: RequestTiming): string {
     timing.decode_wait_s === null ? null : `wait for decode ${duration(timing.decode_wait_s)}`,
   ].filter((part) => part !== null);
   const within = parts.length === 0 ? "" : ` (${parts.join(", ")})`;
-  const moved = timing.handoff_bytes === null ? "" : ` ${bytes(timing.handoff_bytes)} of KV cache were handed over.`;
+  const pace = timing.transfer_s ? ` at ${bytes((timing.handoff_bytes ?? 0) / timing.transfer_s)}/s` : "";
+  const moved =
+    timing.handoff_bytes === null ? "" : ` ${bytes(timing.handoff_bytes)} of KV cache were handed over${pace}.`;
   const retried = timing.retries === 0 ? "" : ` ${plural(timing.retries, "retry", "retries")} on the way.`;
   return `Then the second token after ${duration(timing.first_gap_s)}${within}.${moved}${retried}`;
 }

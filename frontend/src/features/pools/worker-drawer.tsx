@@ -7,7 +7,7 @@ import { RoleMark } from "@/components/role-mark";
 import { Failure, Loading } from "@/components/states";
 import { WorkerStatus } from "@/components/status";
 import { LogRun, type WorkerView } from "@/generated/contracts";
-import { dateTime } from "@/lib/format";
+import { bytes, count, dateTime } from "@/lib/format";
 import { findWorker, useDeployments } from "@/live/hooks";
 import { useWorkerLog } from "./api/worker-log";
 import classes from "./pools.module.css";
@@ -57,6 +57,9 @@ function Facts({ worker }: { readonly worker: WorkerView }) {
         · {worker.device_ids.join(", ") || "no device"} · revision {worker.revision} · placed{" "}
         {dateTime(worker.created_at)}
       </Text>
+      <Text size="sm" c="dimmed" className="figures" mt={4}>
+        {load(worker)}
+      </Text>
       {worker.reason !== "" && (
         <Text size="sm" mt={4}>
           {worker.reason}
@@ -64,6 +67,17 @@ function Facts({ worker }: { readonly worker: WorkerView }) {
       )}
     </div>
   );
+}
+
+function load(worker: WorkerView): string {
+  if (worker.running === null) return "What it does is not known.";
+  return [
+    `${count(worker.running)} running`,
+    `${count(worker.waiting)} waiting with ${count(worker.waiting_tokens)} tokens to read`,
+    `KV blocks kept for ${count(worker.tickets)}`,
+    `KV received ${bytes(worker.kv_bytes_received)}`,
+    `sent ${bytes(worker.kv_bytes_sent)}`,
+  ].join(" · ");
 }
 
 function Log({ worker }: { readonly worker: WorkerView }) {

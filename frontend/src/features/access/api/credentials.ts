@@ -1,8 +1,27 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { call } from "@/lib/api";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { call, callAll } from "@/lib/api";
 
-/** Serving keys and management tokens are revoked and rotated alike. */
+/** Serving keys and management tokens are listed, revoked and rotated alike. */
 export type CredentialKind = "keys" | "tokens";
+
+/** A key or token as it is listed; the secret itself is shown once, when it is made. */
+export interface Credential {
+  readonly id: string;
+  readonly name: string;
+  readonly prefix: string;
+  readonly created_by: string;
+  readonly created_at: string;
+  readonly expires_at: string | null;
+  readonly revoked_at: string | null;
+  /** To the minute. */
+  readonly last_used_at: string | null;
+  /** Until when the secret before the last rotation is good. */
+  readonly previous_until: string | null;
+}
+
+export function useCredentials<T extends Credential>(kind: CredentialKind) {
+  return useQuery({ queryKey: [kind], queryFn: () => callAll<T>(`/${kind}`) });
+}
 
 interface Rotated {
   readonly key?: string;

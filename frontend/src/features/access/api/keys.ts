@@ -1,14 +1,18 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { call } from "@/lib/api";
-import { KEYS_KEY, type ServingKey } from "./list-keys";
+import type { Credential } from "./credentials";
 
 /** What a key may do; the same when it is made and when it is changed. */
 export interface KeyRights {
   readonly name: string;
+  /** Names it may call; none means all. */
   readonly models: readonly string[];
+  /** Per router process; null is no limit. */
   readonly requests_per_minute: number | null;
   readonly max_concurrent: number | null;
 }
+
+export type ServingKey = Credential & KeyRights;
 
 /** key: the secret, in the answer that made it. */
 type WrittenKey = ServingKey & { readonly key?: string };
@@ -21,6 +25,6 @@ export function useWriteKey() {
       id === null
         ? call<WrittenKey>("POST", "/keys", { ...rights, ...(days === null ? {} : { expires_in_days: days }) })
         : call<WrittenKey>("PATCH", `/keys/${encodeURIComponent(id)}`, rights),
-    onSuccess: () => client.invalidateQueries({ queryKey: KEYS_KEY }),
+    onSuccess: () => client.invalidateQueries({ queryKey: ["keys"] }),
   });
 }
