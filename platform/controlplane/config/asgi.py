@@ -13,7 +13,7 @@ from channels.auth import AuthMiddlewareStack  # noqa: E402  (apps must be loade
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 
-from controlplane.config import garbage  # noqa: E402
+from controlplane.config import staying  # noqa: E402
 from controlplane.config.checks import require_sound_settings  # noqa: E402
 from controlplane.console.origin import OwnPagesOnly  # noqa: E402
 from controlplane.console.routing import websocket_urlpatterns  # noqa: E402
@@ -28,4 +28,4 @@ application = ProtocolTypeRouter(
     }
 )
 
-garbage.settle()
+staying.settle()

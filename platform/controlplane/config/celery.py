@@ -7,12 +7,11 @@ Nothing is lost by it, since the sweep finds whatever a lost task would have don
 from __future__ import annotations
 
 import os
-import sys
 
 from celery import Celery
 from celery.signals import worker_ready
 
-from controlplane.config import garbage
+from controlplane.config import staying
 from controlplane.config.watchdog import QueueWatch
 from inference.broker.tls import broker_tls
 from inference.contracts import names
@@ -51,13 +50,8 @@ app.conf.update(
 app.autodiscover_tasks()
 app.steps["worker"].add(QueueWatch)
 
-#: How long one thread of the worker may keep the others from running, in seconds. At Python's own 5 ms, one that plans
-#: slows the one that takes reports down to a tenth: it gives way at each of its many short calls and waits its turn.
-SWITCH_INTERVAL_S = 0.0002
-
 
 @worker_ready.connect  # type: ignore[untyped-decorator]
 def settle_worker(**_: object) -> None:
     """In the worker only: processes that merely send tasks are no matter of this module."""
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    garbage.settle()
+    staying.settle()

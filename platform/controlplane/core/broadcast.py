@@ -6,7 +6,7 @@ the stream is back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -26,9 +26,10 @@ def broadcast(event: ConsoleEvent) -> None:
     transaction.on_commit(partial(append, event))
 
 
-def broadcast_all(events: Iterable[ConsoleEvent]) -> None:
-    """The same for many, which then go to Redis together."""
-    transaction.on_commit(partial(append_all, tuple(events)))
+def broadcast_made(make: Callable[[], Iterable[ConsoleEvent]]) -> None:
+    """The same for events that cost something to make: `make` is called after the commit, so nobody waits for it who
+    needs the rows, or is told something by the transaction itself. One that fails is logged and costs an event."""
+    transaction.on_commit(lambda: append_all(make()), robust=True)
 
 
 def append(event: ConsoleEvent) -> None:

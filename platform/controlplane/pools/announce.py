@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controlplane.core.broadcast import broadcast
+from controlplane.core.broadcast import broadcast_made
 from controlplane.core.enqueue import enqueue
 from controlplane.pools import selectors
 from controlplane.pools.models import Pool
@@ -14,9 +14,10 @@ from inference.contracts.console import DeploymentChanged
 
 
 def deployments_announce(deployment_ids: Iterable[int]) -> None:
-    """Send consoles what each deployment is now."""
-    for deployment in selectors.deployment_list().filter(pk__in=set(deployment_ids)):
-        broadcast(DeploymentChanged(deployment=deployment_view(deployment)))
+    """Send consoles what each deployment is, once this is committed."""
+    if ids := set(deployment_ids):
+        deployments = selectors.deployment_list().filter(pk__in=ids)
+        broadcast_made(lambda: [DeploymentChanged(deployment=deployment_view(each)) for each in deployments])
 
 
 def reconcile_request(deployment_ids: Iterable[int], *, news: bool = False) -> None:
