@@ -115,7 +115,6 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     transfer: Address | None = None
     fingerprint: str | None = None
     context_length: int | None = None
-    kv_bytes_per_token: int | None = None
     attempts: int = 0
     next_start_s: float | None = None
     drain_left_s: float | None = None

@@ -123,7 +123,8 @@ class RequestTiming(msgspec.Struct, frozen=True, kw_only=True):
 
     segments: add up to ttft_s; what no worker explains is a segment of its own ("network").
     handoff_s: first token until KV accepted; decode_wait_s: KV accepted until first decode step;
-    both lie after the first token, inside first_gap_s.
+    both lie after the first token, inside first_gap_s. transfer_s: in which handoff_bytes were sent, much of it while the
+    prompt was still read.
     """
 
     request_id: str
@@ -144,3 +145,4 @@ class RequestTiming(msgspec.Struct, frozen=True, kw_only=True):
     handoff_bytes: int | None = None
     decode_wait_s: float | None = None
     retries: int = 0
+    transfer_s: float | None = None

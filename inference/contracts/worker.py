@@ -28,7 +28,6 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     transfer: Address | None
     fingerprint: str | None
     context_length: int | None
-    kv_bytes_per_token: int | None
     load: WorkerLoad | None
 
 

@@ -194,6 +194,7 @@ class RequestRecord:
             handoff_bytes=None if handoff is None else handoff.bytes,
             decode_wait_s=finished.timings.decode_wait_s if answered_here else None,
             retries=self.retries,
+            transfer_s=None if handoff is None else handoff.transfer_s,
         )
 
     def _taken(self) -> Route:

@@ -118,7 +118,6 @@ class SimulatedProcess(WorkerProcess):
             transfer=self.announcement.transfer,
             fingerprint=FINGERPRINT if ready else None,
             context_length=8192,
-            kv_bytes_per_token=131_072,
             load=WorkerLoad(
                 running=running, waiting=0, waiting_tokens=0, kv_blocks_used=running, kv_blocks_total=KV_BLOCKS
             ),

@@ -155,7 +155,6 @@ class Worker:
             transfer=state.transfer,
             fingerprint=info.fingerprint if info else None,
             context_length=info.context_length if info else None,
-            kv_bytes_per_token=info.kv_bytes_per_token if info else None,
             load=self.duties.load_if_ready(),
         )
 

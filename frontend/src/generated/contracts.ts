@@ -248,7 +248,8 @@ export type ModelSource = (typeof ModelSource)[keyof typeof ModelSource];
  *
  * segments: add up to ttft_s; what no worker explains is a segment of its own ("network").
  * handoff_s: first token until KV accepted; decode_wait_s: KV accepted until first decode step;
- * both lie after the first token, inside first_gap_s.
+ * both lie after the first token, inside first_gap_s. transfer_s: in which handoff_bytes were sent, much of it while the
+ * prompt was still read.
  */
 export interface RequestTiming {
   readonly request_id: string;
@@ -269,6 +270,7 @@ export interface RequestTiming {
   readonly handoff_bytes: number | null;
   readonly decode_wait_s: number | null;
   readonly retries: number;
+  readonly transfer_s: number | null;
 }
 
 /** One stage of a request on its way to the first token. The segments of a request add up to its TTFT. */
@@ -445,7 +447,8 @@ export interface PoolView {
 
 /**
  * role: of its pool. observed_role: what its process is now; another one while it is being flipped.
- * revision: of the deployment, that it was started with.
+ * revision: of the deployment, that it was started with. waiting_tokens: prompt tokens not yet computed. tickets:
+ * requests that it keeps KV blocks for. kv_bytes_received, kv_bytes_sent: over hand-offs, since it has its role.
  */
 export interface WorkerView {
   readonly id: string;
@@ -472,6 +475,10 @@ export interface WorkerView {
   readonly phase_since: string;
   readonly revision: number;
   readonly observed_role: Role | null;
+  readonly waiting_tokens: number | null;
+  readonly tickets: number | null;
+  readonly kv_bytes_received: number | null;
+  readonly kv_bytes_sent: number | null;
 }
 
 /** One model and set of settings that the deployment runs or ran. model_revision: of a hub id; empty: the hub's. */

@@ -301,6 +301,7 @@ export function requestTiming(changes: Partial<RequestTiming> = {}): RequestTimi
     handoff_bytes: 1024,
     decode_wait_s: 0.002,
     retries: 0,
+    transfer_s: 0.004,
     ...changes,
   };
 }

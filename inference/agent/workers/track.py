@@ -278,7 +278,6 @@ class Track:
             transfer=Address(host=advertised_host, port=transfer.port) if transfer else None,
             fingerprint=status.fingerprint if status else None,
             context_length=status.context_length if status else None,
-            kv_bytes_per_token=status.kv_bytes_per_token if status else None,
             attempts=self.attempts,
             next_start_s=max(0.0, self.next_start - now) if waiting and self.next_start is not None else None,
             drain_left_s=max(0.0, self.drain_deadline - now) if self.drain_deadline is not None else None,

@@ -11,7 +11,7 @@ from inference.cli.command import Cli, operates, reads
 from inference.cli.durations import moment
 from inference.cli.group import group
 from inference.cli.groups.worker_table import WORKER_COLUMNS, phase
-from inference.cli.sizes import share
+from inference.cli.sizes import count, share, size
 from inference.contracts.answers import OperationAnswer
 from inference.contracts.bodies.operations import ReasonBody
 from inference.contracts.reports import LogReply
@@ -58,8 +58,12 @@ def show(cli: Cli, name: arguments.Worker) -> None:
         ("Revision", worker.revision),
         ("Running", worker.running),
         ("Waiting", worker.waiting),
+        ("Waiting tokens", worker.waiting_tokens),
+        ("Reserved for", None if worker.tickets is None else count(worker.tickets, "request")),
         ("KV blocks", share(worker.kv_blocks_used, worker.kv_blocks_total)),
         ("Hand-offs", worker.handoffs),
+        ("KV received", size(worker.kv_bytes_received)),
+        ("KV sent", size(worker.kv_bytes_sent)),
         ("Fingerprint", worker.fingerprint),
     ]
     cli.out.one(worker, fields, worker.name)

@@ -10,7 +10,8 @@ from inference.contracts.states import Role, WorkerDesired, WorkerPhase
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     """role: of its pool. observed_role: what its process is now; another one while it is being flipped.
-    revision: of the deployment, that it was started with."""
+    revision: of the deployment, that it was started with. waiting_tokens: prompt tokens not yet computed. tickets:
+    requests that it keeps KV blocks for. kv_bytes_received, kv_bytes_sent: over hand-offs, since it has its role."""
 
     id: str
     name: str
@@ -36,6 +37,10 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     phase_since: str
     revision: int = 1
     observed_role: Role | None = None
+    waiting_tokens: int | None = None
+    tickets: int | None = None
+    kv_bytes_received: int | None = None
+    kv_bytes_sent: int | None = None
 
 
 class PoolView(msgspec.Struct, frozen=True, kw_only=True):

@@ -126,6 +126,10 @@ def worker_view(worker: Worker, conflict: str) -> WorkerView:
         phase_since=iso(worker.phase_since),
         revision=worker.revision.number,
         observed_role=worker.known_role,
+        waiting_tokens=None if load is None else load.waiting_tokens,
+        tickets=None if load is None else load.tickets,
+        kv_bytes_received=None if load is None else load.kv_bytes_received,
+        kv_bytes_sent=None if load is None else load.kv_bytes_sent,
     )
 
 

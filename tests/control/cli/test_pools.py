@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 import redis
 
@@ -10,7 +11,7 @@ from controlplane.operations.ending import operation_finish
 from controlplane.operations.models import Operation
 from controlplane.pools.models import Pool
 from inference.cli import waiting
-from inference.contracts.reports import LogReply
+from inference.contracts.reports import LogReply, WorkerLoad
 from inference.contracts.states import LogRun, OperationState, WorkerPhase
 from tests.control.cli.conftest import Tandem, turn
 from tests.control.conftest import Outbox
@@ -162,6 +163,14 @@ def test_a_worker_is_flipped_and_restarted_by_its_name(chat: World, tandem: Tand
     tandem.ok("workers restart m/decode-1 --wait")
     assert "m/decode-1" in tandem.ok("workers list --deployment m --node a") + tandem.ok("workers list --node b")
     assert "There is no worker 'decode-9'" in tandem.refused("workers show m/decode-9", 4)
+
+
+def test_a_worker_is_shown_with_what_it_does(chat: World, tandem: Tandem) -> None:
+    load = WorkerLoad(running=2, waiting=1, waiting_tokens=700, kv_blocks_used=5, kv_blocks_total=10, tickets=1)
+    chat.process("decode-1").load = msgspec.structs.replace(load, kv_bytes_received=2048)
+    chat.report()
+    said = {" ".join(line.split()) for line in tandem.ok("workers show m/decode-1").splitlines()}
+    assert {"Waiting tokens 700", "Reserved for 1 request", "KV received 2.0 KiB", "KV sent 0 B"} <= said
 
 
 def test_a_worker_is_shown_with_why_it_does_not_run(chat: World, tandem: Tandem) -> None:

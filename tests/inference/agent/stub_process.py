@@ -53,7 +53,6 @@ class Stub:
             transfer=Address(host="10.9.9.9", port=4242),
             fingerprint="stub",
             context_length=128,
-            kv_bytes_per_token=8,
             load=WorkerLoad(running=busy, waiting=0, waiting_tokens=0, kv_blocks_used=busy, kv_blocks_total=10),
         )
 

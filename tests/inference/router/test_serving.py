@@ -177,6 +177,7 @@ async def test_stage_times_add_up_on_every_path(bench: Bench, text: str) -> None
         assert stages["prefill"] == pytest.approx(0.002)
         assert timing["path"] == ("handoff" if text == LONG else "local")
         assert (timing["handoff_bytes"] is None) == (text == SHORT)
+        assert timing["transfer_s"] == (None if text == SHORT else 0.001)
         assert (timing["decode_wait_s"] is None) == (text == SHORT)
         assert timing["ttft_s"] <= timing["e2e_s"]
         assert timing["completion_tokens"] == len(PIECES)

@@ -22,7 +22,6 @@ READY = WorkerStatus(
     transfer=None,
     fingerprint="f",
     context_length=8,
-    kv_bytes_per_token=8,
     load=IDLE,
 )
 
