@@ -29,8 +29,10 @@ def with_memory(
         deployment=deployment, number__in=[each for each in revisions if each is not None]
     ).select_related("model")
     rows, kind = list(found), _kind(workers, devices)
-    field = "bytes_needed" if kind == DeviceKind.GPU else "bytes_shared"
-    return tuple(replace(pool, **{field: _bytes_needed(rows, kind, pool.tensor_parallel)}) for pool in pools)
+    needed = [(pool, _bytes_needed(rows, kind, pool.tensor_parallel)) for pool in pools]
+    if kind == DeviceKind.CPU:
+        return tuple(replace(pool, bytes_shared=size) for pool, size in needed)
+    return tuple(replace(pool, bytes_needed=size) for pool, size in needed)
 
 
 def _bytes_needed(revisions: Iterable[Revision], kind: DeviceKind, tensor_parallel: int) -> int | None:
