@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.engine.attention import attention_step
+from inference.engine.attention.seam import attention_step
 from inference.engine.kv_cache import KVGeometry
 
 _PLAIN_LAYERS = {"full_attention", "sliding_attention"}

@@ -32,18 +32,31 @@ class KVCache:
 
     With slots next to each other the KV of a request is a strided view that attention reads in place, and the wire
     layout [layer, K|V, head, token, dim] is a plain slice of the arena.
+
+    token_major: in memory, the heads of one slot lie next to each other, as paged attention wants it; the arena looks
+    the same from outside.
     """
 
-    def __init__(self, geometry: KVGeometry, slots: int, dtype: torch.dtype, device: torch.device) -> None:
-        shape = (geometry.layers, 2, geometry.kv_heads, slots, geometry.head_size)
+    def __init__(
+        self,
+        geometry: KVGeometry,
+        slots: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        token_major: bool = False,
+    ) -> None:
+        rows = (slots, geometry.kv_heads) if token_major else (geometry.kv_heads, slots)
+        shape = (geometry.layers, 2, *rows, geometry.head_size)
         try:
-            self._arena = torch.empty(shape, dtype=dtype, device=device).zero_()  # touched: what fits now, fits later
+            arena = torch.empty(shape, dtype=dtype, device=device).zero_()  # touched: what fits now, fits later
         except (RuntimeError, MemoryError) as error:
             size = slots * geometry.bytes_per_token(dtype) / 2**30
             raise MemoryError(
                 f"no memory on {device} for a KV arena of {slots} tokens ({size:.1f} GiB); lower kv_tokens"
             ) from error
         self.geometry = geometry
+        self._arena = arena.transpose(2, 3) if token_major else arena
         # Per layer [1, kv_heads, slots, head_size]; sliced once, as attention asks for each layer of each request.
         self._keys = [layer[0:1] for layer in self._arena]
         self._values = [layer[1:2] for layer in self._arena]
@@ -52,6 +65,17 @@ class KVCache:
         """Put `keys` and `values` [1, kv_heads, tokens, head_size] at `slots` [tokens]."""
         self._keys[layer].index_copy_(2, slots, keys)
         self._values[layer].index_copy_(2, slots, values)
+
+    def arena(self, layer: int) -> Pair:
+        """Keys and values of all slots [1, kv_heads, slots, head_size], in place."""
+        return self._keys[layer], self._values[layer]
+
+    def pages(self, layer: int, page_tokens: int) -> Pair:
+        """Keys and values as pages [pages, page_tokens, kv_heads, head_size], in place. Only of a token-major arena."""
+        keys, values = (
+            part[0].transpose(0, 1).unflatten(0, (-1, page_tokens)) for part in (self._keys[layer], self._values[layer])
+        )
+        return keys, values
 
     def read(self, layer: int, spans: list[tuple[int, int]]) -> Pair:
         """Keys and values [1, kv_heads, tokens, head_size] of `spans`: views where there is one span, else copies."""

@@ -15,7 +15,7 @@ from transformers.utils import logging as transformers_logging
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.engine import gate
-from inference.engine.attention import ATTENTION
+from inference.engine.attention.seam import ATTENTION
 from inference.engine.packed_linear import Packing, pack_linears
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from inference.engine.attention import CachedAttention, Segment, attention_step
+from inference.engine.attention.seam import AttentionBackend, Segment, attention_step
 from inference.engine.kv_cache import KVCache
 from inference.engine.reservations import SlotMap
 
@@ -28,9 +28,10 @@ class Piece:
 class ModelRunner:
     """One model, without state of its own: KV lives in the cache that a step names. Use within inference mode."""
 
-    def __init__(self, model: Any, device: torch.device) -> None:
+    def __init__(self, model: Any, device: torch.device, attention: AttentionBackend) -> None:
         self._model = model
         self._device = device
+        self._attention = attention
 
     def run(self, cache: KVCache, pieces: list[Piece]) -> torch.Tensor:
         """Compute `pieces`, put their K and V into `cache`, and return logits [pieces that want them, vocabulary].
@@ -50,7 +51,7 @@ class ModelRunner:
             slots += piece.slot_map.slots(piece.past, end)
             if piece.wants_logits:
                 last_rows.append(len(ids) - 1)
-        with attention_step(CachedAttention(cache, segments, self._tensor(slots))):
+        with attention_step(self._attention.begin(cache, segments, self._tensor(slots))):
             output = self._model(
                 input_ids=self._tensor(ids).unsqueeze(0),
                 position_ids=self._tensor(positions).unsqueeze(0),

@@ -17,6 +17,8 @@ from inference.contracts.specs import EngineSettings
 from inference.contracts.states import Role
 from inference.contracts.timings import Window
 from inference.engine import chat
+from inference.engine.attention.choice import choose_attention
+from inference.engine.attention.seam import AttentionBackend
 from inference.engine.batch_loop import BatchLoop
 from inference.engine.fingerprint import digest_files, fingerprint
 from inference.engine.first_token import generate_one_token
@@ -98,17 +100,27 @@ class NativeEngine:
         loaded = load(self._model_path, self._settings.dtype, self._device, self._revision)
         with torch.inference_mode():
             geometry = probe_geometry(loaded.model, self._device)
-            check_against_reference(loaded.model, geometry, self._device)
-        self._started = self._assemble(loaded, geometry)
+        heads, block_size = loaded.config.num_attention_heads, self._settings.block_size
+        attention = choose_attention(geometry, heads, loaded.dtype, self._device, block_size)
+        with torch.inference_mode():
+            check_against_reference(loaded.model, geometry, self._device, attention, block_size)
+        self._started = self._assemble(loaded, geometry, attention)
         self._started.loop.start()
         try:
             generate_one_token(self, _FIRST_TOKEN_S)
         except BaseException:
             self.stop()
             raise
-        self._log.info("engine ready", dtype=str(loaded.dtype), threads=self._threads, **asdict(self.info))
+        self._log.info(
+            "engine ready",
+            dtype=str(loaded.dtype),
+            threads=self._threads,
+            attention=attention.name,
+            packing=asdict(loaded.packing),
+            **asdict(self.info),
+        )
 
-    def _assemble(self, loaded: LoadedModel, geometry: KVGeometry) -> _Parts:
+    def _assemble(self, loaded: LoadedModel, geometry: KVGeometry, attention: AttentionBackend) -> _Parts:
         info = _describe(self._model_name, loaded, geometry, self._settings)
         reservations = Reservations(
             info.kv_blocks_total,
@@ -116,9 +128,10 @@ class NativeEngine:
             fingerprint=info.fingerprint,
             share=self._settings.prefix_cache,
         )
-        cache = KVCache(geometry, info.kv_blocks_total * info.block_size, loaded.dtype, self._device)
+        slots = info.kv_blocks_total * info.block_size
+        cache = KVCache(geometry, slots, loaded.dtype, self._device, token_major=attention.token_major)
         loop = BatchLoop(
-            ModelRunner(loaded.model, self._device),
+            ModelRunner(loaded.model, self._device, attention),
             cache,
             reservations,
             Scheduler(self._settings.max_running, self._settings.prefill_chunk_tokens, self._settings.itl_target_s),

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from inference.engine.attention import ATTENTION
+from inference.engine.attention.seam import ATTENTION, AttentionBackend
 from inference.engine.block_manager import Extent
 from inference.engine.gate import refuse
 from inference.engine.kv_cache import KVCache, KVGeometry
@@ -18,13 +18,14 @@ from inference.engine.model_runner import ModelRunner, Piece
 from inference.engine.reservations import SlotMap
 
 _LENGTHS = (9, 5)
-_BLOCK = 16
 
 #: Largest relative error of logits (2-norm). Rounding alone stays far below; a skipped term is far above.
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.15}
 
 
-def check_against_reference(model: Any, geometry: KVGeometry, device: torch.device) -> None:
+def check_against_reference(
+    model: Any, geometry: KVGeometry, device: torch.device, attention: AttentionBackend, block_size: int
+) -> None:
     """Compute the first token after two prompts in both ways. Use within inference mode.
 
     Raises:
@@ -32,10 +33,12 @@ def check_against_reference(model: Any, geometry: KVGeometry, device: torch.devi
     """
     generator = torch.Generator().manual_seed(0)
     prompts = [torch.randint(model.config.vocab_size, (n,), generator=generator).tolist() for n in _LENGTHS]
-    cache = KVCache(geometry, _BLOCK * len(prompts), model.dtype, device)
-    maps = [SlotMap((Extent(i, 1),), _BLOCK) for i in range(len(prompts))]
+    blocks = -(-max(_LENGTHS) // block_size)
+    slots = len(prompts) * blocks * block_size
+    cache = KVCache(geometry, slots, model.dtype, device, token_major=attention.token_major)
+    maps = [SlotMap((Extent(i * blocks, blocks),), block_size) for i in range(len(prompts))]
     # In two steps, so that the second attends to what the first left in the cache.
-    runner = ModelRunner(model, device)
+    runner = ModelRunner(model, device, attention)
     runner.run(cache, [Piece(m, prompt[:-2], 0, False) for m, prompt in zip(maps, prompts, strict=True)])
     ours = runner.run(cache, [Piece(m, p[-2:], len(p) - 2, True) for m, p in zip(maps, prompts, strict=True)])
     for row, prompt in enumerate(prompts):

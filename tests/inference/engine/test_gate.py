@@ -11,8 +11,9 @@ from transformers import AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.engine import attention
-from inference.engine.attention import ATTENTION
+from inference.engine.attention import extents
+from inference.engine.attention.extents import ExtentAttention
+from inference.engine.attention.seam import ATTENTION
 from inference.engine.gate import check_config, probe_geometry
 from inference.engine.kv_cache import KVGeometry
 from inference.engine.loader import load
@@ -100,7 +101,7 @@ def test_supported_families_pass_all_gates(family: str, tmp_path: Path) -> None:
     model = load(str(write_tiny_model(tmp_path / family, family=family)), "auto", CPU).model
     with torch.inference_mode():
         geometry = probe_geometry(model, CPU)
-        check_against_reference(model, geometry, CPU)
+        check_against_reference(model, geometry, CPU, ExtentAttention(), 16)
     assert geometry == KVGeometry(layers=4, kv_heads=2, head_size=16, windows=WINDOWS.get(family, ()))
     assert model.config._attn_implementation == ATTENTION
 
@@ -110,13 +111,13 @@ def test_rounding_passes_the_comparison_and_a_wrong_scale_does_not(dtype: str, t
     model = load(str(write_tiny_model(tmp_path / "model")), dtype, CPU).model
     with torch.inference_mode():
         geometry = probe_geometry(model, CPU)
-        check_against_reference(model, geometry, CPU)
-        plain = attention.scaled_dot_product_attention
+        check_against_reference(model, geometry, CPU, ExtentAttention(), 16)
+        plain = extents.scaled_dot_product_attention
         monkeypatch.setattr(
-            attention, "scaled_dot_product_attention", lambda *a, **kw: plain(*a, **(kw | {"scale": kw["scale"] * 2}))
+            extents, "scaled_dot_product_attention", lambda *a, **kw: plain(*a, **(kw | {"scale": kw["scale"] * 2}))
         )
         with pytest.raises(TandemError, match="logits differ"):
-            check_against_reference(model, geometry, CPU)
+            check_against_reference(model, geometry, CPU, ExtentAttention(), 16)
 
 
 def test_layers_that_make_unlike_keys_and_values_are_refused(tmp_path: Path) -> None:
