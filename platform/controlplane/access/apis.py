@@ -12,10 +12,10 @@ from controlplane.access import selectors, services
 from controlplane.access.presenters import issued_key_view, key_view
 from controlplane.access.services import KeyLimits
 from controlplane.core import principal
-from controlplane.core.api import answer, body
-from controlplane.core.listing import Filter, Listing
-from controlplane.core.schema import documented
-from controlplane.core.view import ControlView
+from controlplane.core.rest.api import answer, body
+from controlplane.core.rest.listing import Filter, Listing
+from controlplane.core.rest.schema import documented
+from controlplane.core.rest.view import ControlView
 from inference.contracts.answers import Page
 from inference.contracts.bodies.access import KeyBody, KeyChangeBody, RotateBody
 from inference.contracts.views.access import IssuedKeyView, KeyView

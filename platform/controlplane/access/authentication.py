@@ -14,9 +14,9 @@ from controlplane.access import tokens
 from controlplane.access.principals import principal_of_token, principal_of_user
 from controlplane.access.tokens import TOKEN_PREFIX
 from controlplane.core.address import client_address
-from controlplane.core.authentication import SessionAuthentication as PlainSessionAuthentication
 from controlplane.core.principal import Principal
 from controlplane.core.request_id import current_request_id
+from controlplane.core.rest.authentication import SessionAuthentication as PlainSessionAuthentication
 
 _SCHEME = "Bearer"
 

@@ -12,12 +12,12 @@ from rest_framework.response import Response
 from controlplane.access import oidc_client, sessions, users
 from controlplane.access.principals import principal_of_user
 from controlplane.core.address import client_address
-from controlplane.core.api import answer, body
-from controlplane.core.authentication import SessionAuthentication
 from controlplane.core.errors import Forbidden
 from controlplane.core.principal import Principal
-from controlplane.core.schema import documented
-from controlplane.core.view import ControlView
+from controlplane.core.rest.api import answer, body
+from controlplane.core.rest.authentication import SessionAuthentication
+from controlplane.core.rest.schema import documented
+from controlplane.core.rest.view import ControlView
 from inference.contracts.bodies.access import LoginBody, PasswordBody
 from inference.contracts.states import UserRole
 from inference.contracts.views.access import OidcView, SessionUser, SessionView

@@ -11,10 +11,10 @@ from controlplane.access import tokens
 from controlplane.access.authentication import owner_of
 from controlplane.access.presenters import issued_token_view, token_view
 from controlplane.core import principal
-from controlplane.core.api import answer, body
-from controlplane.core.listing import Filter, Listing
-from controlplane.core.schema import documented
-from controlplane.core.view import ControlView
+from controlplane.core.rest.api import answer, body
+from controlplane.core.rest.listing import Filter, Listing
+from controlplane.core.rest.schema import documented
+from controlplane.core.rest.view import ControlView
 from inference.contracts.answers import Page
 from inference.contracts.bodies.access import RotateBody, TokenBody
 from inference.contracts.states import UserRole

@@ -7,10 +7,10 @@ from rest_framework.response import Response
 
 from controlplane.access import lockout, users
 from controlplane.access.presenters import lockout_view, user_view
-from controlplane.core.api import answer, body
-from controlplane.core.listing import Filter, Listing
-from controlplane.core.schema import documented
-from controlplane.core.view import ControlView
+from controlplane.core.rest.api import answer, body
+from controlplane.core.rest.listing import Filter, Listing
+from controlplane.core.rest.schema import documented
+from controlplane.core.rest.view import ControlView
 from inference.contracts.answers import Page
 from inference.contracts.bodies.access import NewPasswordBody, UnlockBody, UserBody, UserChangeBody
 from inference.contracts.states import Subject, UserRole

@@ -12,9 +12,9 @@ from controlplane.audit.export import MEDIA_TYPES, Format, written
 from controlplane.audit.models import AuditEntry
 from controlplane.audit.presenters import entry_views
 from controlplane.core.errors import Invalid
-from controlplane.core.listing import Filter, Listing, matching
-from controlplane.core.schema import Parameter, documented
-from controlplane.core.view import ControlView
+from controlplane.core.rest.listing import Filter, Listing, matching
+from controlplane.core.rest.schema import Parameter, documented
+from controlplane.core.rest.view import ControlView
 from inference.contracts.answers import Page
 from inference.contracts.states import UserRole
 from inference.contracts.views.audit import AuditEntryView

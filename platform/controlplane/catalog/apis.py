@@ -14,11 +14,11 @@ from controlplane.catalog.fitting import model_fit
 from controlplane.catalog.learning import Told
 from controlplane.catalog.presenters import model_view, weights_view
 from controlplane.core import principal
-from controlplane.core.api import answer, body
 from controlplane.core.errors import Invalid
-from controlplane.core.listing import Filter, Listing
-from controlplane.core.schema import Parameter, documented
-from controlplane.core.view import ControlView
+from controlplane.core.rest.api import answer, body
+from controlplane.core.rest.listing import Filter, Listing
+from controlplane.core.rest.schema import Parameter, documented
+from controlplane.core.rest.view import ControlView
 from controlplane.operations.asking import on_conflict
 from controlplane.operations.presenters import operation_view
 from inference.contracts.answers import FetchAnswer, Page

@@ -17,7 +17,7 @@ from controlplane.config import staying  # noqa: E402
 from controlplane.config.checks import require_sound_settings  # noqa: E402
 from controlplane.console.origin import OwnPagesOnly  # noqa: E402
 from controlplane.console.routing import websocket_urlpatterns  # noqa: E402
-from controlplane.core.limits import BoundedBody  # noqa: E402
+from controlplane.core.rest.limits import BoundedBody  # noqa: E402
 
 require_sound_settings()
 

@@ -145,7 +145,7 @@ OIDC_TIMEOUT_S = env.number("TANDEM_OIDC_TIMEOUT_S", 10.0)
 # HTTPS is known from the public address; cookies follow it.
 _HTTPS = PUBLIC_URL.startswith("https://")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
-CSRF_FAILURE_VIEW = "controlplane.core.pages.csrf_failure"
+CSRF_FAILURE_VIEW = "controlplane.core.rest.pages.csrf_failure"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = env.whole("TANDEM_SESSION_AGE_S", 7 * 86_400)
 SESSION_EXPIRE_AT_BROWSER_CLOSE = env.flag("TANDEM_SESSION_ENDS_WITH_BROWSER")
@@ -172,12 +172,12 @@ REST_FRAMEWORK = {
         "controlplane.access.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_RENDERER_CLASSES": ["controlplane.core.rendering.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["controlplane.core.parsing.JSONParser"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "controlplane.core.rendering.OnlyJSON",
+    "DEFAULT_RENDERER_CLASSES": ["controlplane.core.rest.rendering.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["controlplane.core.rest.parsing.JSONParser"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "controlplane.core.rest.rendering.OnlyJSON",
     "URL_FORMAT_OVERRIDE": None,
-    "DEFAULT_SCHEMA_CLASS": "controlplane.core.schema.ControlSchema",
-    "EXCEPTION_HANDLER": "controlplane.core.api.exception_handler",
+    "DEFAULT_SCHEMA_CLASS": "controlplane.core.rest.schema.ControlSchema",
+    "EXCEPTION_HANDLER": "controlplane.core.rest.api.exception_handler",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 API_DESCRIPTION = """Everything the console does, and everything that operators do.
@@ -198,7 +198,7 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "0.2.0",
     "OAS_VERSION": "3.1.0",
     "POSTPROCESSING_HOOKS": [
-        "controlplane.core.schema.add_components",
+        "controlplane.core.rest.schema.add_components",
         "controlplane.console.playground_schema.add_chat",
     ],
     "SERVE_INCLUDE_SCHEMA": False,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.urls import include, path
 
-from controlplane.core.docs import DocsPage, SchemaApi
-from controlplane.core.health import healthz
-from controlplane.core.pages import unknown_endpoint
+from controlplane.core.rest.docs import DocsPage, SchemaApi
+from controlplane.core.rest.health import healthz
+from controlplane.core.rest.pages import unknown_endpoint
 
 urlpatterns = [
     path("api/v1/", include("controlplane.audit.urls")),
@@ -24,6 +24,6 @@ urlpatterns = [
     path("", include("controlplane.console.urls")),
 ]
 
-handler400 = "controlplane.core.pages.bad_request"
-handler404 = "controlplane.core.pages.not_found"
-handler500 = "controlplane.core.pages.server_error"
+handler400 = "controlplane.core.rest.pages.bad_request"
+handler404 = "controlplane.core.rest.pages.not_found"
+handler500 = "controlplane.core.rest.pages.server_error"

@@ -12,10 +12,10 @@ from rest_framework.response import Response
 from controlplane.console import snapshot
 from controlplane.console.feed import feed_of_this_loop
 from controlplane.core import principal
-from controlplane.core.api import answer
 from controlplane.core.errors import Forbidden
-from controlplane.core.schema import documented
-from controlplane.core.view import ControlView
+from controlplane.core.rest.api import answer
+from controlplane.core.rest.schema import documented
+from controlplane.core.rest.view import ControlView
 from controlplane.telemetry.stream import StreamId
 from inference.contracts import codec
 from inference.contracts.console import Snapshot

@@ -24,8 +24,8 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 
 from controlplane.access.services import playground_key
-from controlplane.core.authentication import SessionAuthentication
-from controlplane.core.limits import max_body_bytes
+from controlplane.core.rest.authentication import SessionAuthentication
+from controlplane.core.rest.limits import max_body_bytes
 from inference.contracts import codec, names
 
 log = structlog.get_logger()

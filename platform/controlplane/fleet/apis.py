@@ -8,10 +8,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.core import principal
-from controlplane.core.api import answer, body
-from controlplane.core.listing import Filter, Listing
-from controlplane.core.schema import documented
-from controlplane.core.view import ControlView
+from controlplane.core.rest.api import answer, body
+from controlplane.core.rest.listing import Filter, Listing
+from controlplane.core.rest.schema import documented
+from controlplane.core.rest.view import ControlView
 from controlplane.fleet import desired, selectors, workflows
 from controlplane.fleet.presenters import device_view, link_view, node_views
 from controlplane.operations.asking import on_conflict

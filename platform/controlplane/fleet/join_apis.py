@@ -7,12 +7,12 @@ from rest_framework.response import Response
 
 from controlplane.core import principal
 from controlplane.core.address import client_address
-from controlplane.core.api import answer, body
 from controlplane.core.clock import iso
 from controlplane.core.errors import Unauthenticated
-from controlplane.core.listing import Listing
-from controlplane.core.schema import documented
-from controlplane.core.view import ControlView
+from controlplane.core.rest.api import answer, body
+from controlplane.core.rest.listing import Listing
+from controlplane.core.rest.schema import documented
+from controlplane.core.rest.view import ControlView
 from controlplane.fleet import desired, joining, selectors
 from controlplane.fleet.presenters import join_token_view
 from inference.contracts.answers import Page

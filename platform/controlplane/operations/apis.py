@@ -9,11 +9,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.core import principal
-from controlplane.core.api import answer, body
 from controlplane.core.errors import Invalid
-from controlplane.core.listing import Filter, Listing
-from controlplane.core.schema import Parameter, documented
-from controlplane.core.view import ControlView
+from controlplane.core.rest.api import answer, body
+from controlplane.core.rest.listing import Filter, Listing
+from controlplane.core.rest.schema import Parameter, documented
+from controlplane.core.rest.view import ControlView
 from controlplane.operations import selectors, services
 from controlplane.operations.asking import on_conflict
 from controlplane.operations.presenters import operation_view, operation_views

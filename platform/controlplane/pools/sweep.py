@@ -9,8 +9,8 @@ from django.db import transaction
 
 from controlplane.access.sweep import access_sweep
 from controlplane.catalog.learning import models_learn
-from controlplane.core import idempotency
 from controlplane.core.locking import locked
+from controlplane.core.rest import idempotency
 from controlplane.fleet.models import Node
 from controlplane.fleet.services import (
     cadence_adjust,

@@ -13,7 +13,7 @@ from pytest_django.fixtures import Settings
 
 from controlplane.access.services import playground_key
 from controlplane.console import playground
-from controlplane.core.limits import max_body_bytes
+from controlplane.core.rest.limits import max_body_bytes
 from inference.contracts.names import REQUEST_ID_HEADER, TIMINGS_HEADER
 from tests.control.console.server import serving
 

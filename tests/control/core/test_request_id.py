@@ -9,8 +9,8 @@ from django.test import AsyncClient, Client
 from django.urls import path
 from pytest_django import Settings
 
-from controlplane.core.problems import problem
 from controlplane.core.request_id import current_request_id
+from controlplane.core.rest.problems import problem
 
 
 def sync_view(request: HttpRequest) -> HttpResponse:

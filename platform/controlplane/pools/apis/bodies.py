@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import msgspec
 from rest_framework.request import Request
 
-from controlplane.core.api import body
 from controlplane.core.errors import Invalid
+from controlplane.core.rest.api import body
 from inference.contracts.specs import EngineSettings
 
 T = TypeVar("T")

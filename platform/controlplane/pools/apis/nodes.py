@@ -8,10 +8,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.core import principal
-from controlplane.core.api import answer, body
 from controlplane.core.errors import Invalid
-from controlplane.core.schema import Parameter, documented
-from controlplane.core.view import ControlView
+from controlplane.core.rest.api import answer, body
+from controlplane.core.rest.schema import Parameter, documented
+from controlplane.core.rest.view import ControlView
 from controlplane.fleet.apis import node_operation_answer
 from controlplane.fleet.services import log_fetch
 from controlplane.operations.asking import on_conflict

@@ -14,10 +14,10 @@ from rest_framework.test import APIClient
 from controlplane.audit.models import AuditEntry
 from controlplane.catalog.models import Model
 from controlplane.core.principal import Principal
-from controlplane.core.view import ControlView
+from controlplane.core.rest.view import ControlView
 from inference.contracts.states import UserRole
 from tests.control.conftest import Outbox
-from tests.control.core.shelf import ADMIN_ONLY, BOOKS, DESK, UNDONE, Calls
+from tests.control.core.rest.shelf import ADMIN_ONLY, BOOKS, DESK, UNDONE, Calls
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("shelf")]
 

@@ -9,7 +9,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from controlplane.config.database import database_from_url
-from controlplane.core import health
+from controlplane.core.rest import health
 
 pytestmark = pytest.mark.django_db
 

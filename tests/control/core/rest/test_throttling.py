@@ -10,13 +10,13 @@ from django.contrib.auth.models import User
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from controlplane.core import throttling
 from controlplane.core.principal import Principal
 from controlplane.core.redis import quick_client
-from controlplane.core.throttling import Counter
+from controlplane.core.rest import throttling
+from controlplane.core.rest.throttling import Counter
 from inference.contracts.states import UserRole
 from inference.testing.valkey import ValkeyServer
-from tests.control.core.shelf import BOOKS, DESK
+from tests.control.core.rest.shelf import BOOKS, DESK
 
 pytestmark = pytest.mark.usefixtures("shelf")
 

@@ -8,7 +8,7 @@ from pytest_django import Settings
 from rest_framework.views import APIView
 
 from controlplane.config import urls
-from controlplane.core.pages import bad_request, csrf_failure, not_found, server_error
+from controlplane.core.rest.pages import bad_request, csrf_failure, not_found, server_error
 
 
 class BrokenApi(APIView):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from drf_spectacular.renderers import OpenApiJsonRenderer
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
-from controlplane.core.view import ControlView
+from controlplane.core.rest.view import ControlView
 
 
 class SchemaApi(ControlView, SpectacularAPIView):

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views import csrf, defaults
 from django.views.decorators.csrf import csrf_exempt
 
-from controlplane.core.problems import PROBLEM_JSON, problem
+from controlplane.core.rest.problems import PROBLEM_JSON, problem
 from inference.contracts import codec
 
 API_PREFIX = "/api/"

@@ -18,8 +18,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.core.errors import ControlError, DatabaseAway, Invalid
-from controlplane.core.parsing import BodyTooLarge
-from controlplane.core.problems import PROBLEM_JSON, Problem, problem
+from controlplane.core.rest.parsing import BodyTooLarge
+from controlplane.core.rest.problems import PROBLEM_JSON, Problem, problem
 from inference.contracts import codec
 
 log = structlog.get_logger()

@@ -9,7 +9,7 @@ import msgspec
 from rest_framework import exceptions
 from rest_framework.parsers import BaseParser
 
-from controlplane.core.limits import max_body_bytes
+from controlplane.core.rest.limits import max_body_bytes
 
 
 class BodyTooLarge(exceptions.APIException):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from pytest_django import Settings
 
-from tests.control.core.shelf import Calls
+from tests.control.core.rest.shelf import Calls
 
 
 @pytest.fixture
 def shelf(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> type[Calls]:
-    settings.ROOT_URLCONF = "tests.control.core.shelf"
+    settings.ROOT_URLCONF = "tests.control.core.rest.shelf"
     monkeypatch.setattr(Calls, "count", 0)
     monkeypatch.setattr(Calls, "meanwhile", lambda: None)
     return Calls

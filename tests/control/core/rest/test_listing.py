@@ -16,9 +16,9 @@ from rest_framework.test import APIClient
 
 from controlplane.catalog.models import Model
 from controlplane.core.errors import Invalid
-from controlplane.core.listing import Filter, Listing, page_of_views
+from controlplane.core.rest.listing import Filter, Listing, page_of_views
 from tests.control.conftest import Clock
-from tests.control.core.shelf import BOOKS
+from tests.control.core.rest.shelf import BOOKS
 
 NAMES = ["ann", "bea", "cat", "dan", "eva", "fay", "gus"]
 

@@ -8,8 +8,8 @@ from django.http import HttpResponse
 from rest_framework.test import APIClient
 
 from controlplane.catalog.models import Model
-from controlplane.core.versions import etag
-from tests.control.core.shelf import BOOKS, Calls
+from controlplane.core.rest.versions import etag
+from tests.control.core.rest.shelf import BOOKS, Calls
 from tests.control.races import at_once
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db, pytest.mark.usefixtures("shelf")]

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from controlplane.core.limits import BoundedBody, max_body_bytes
+from controlplane.core.rest.limits import BoundedBody, max_body_bytes
 from tests.control.console.server import serving
 
 LIMIT = 1 << 20

@@ -27,18 +27,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from controlplane.core import idempotency, principal, versions
+from controlplane.core import principal
 from controlplane.core.address import client_address
-from controlplane.core.api import answer
 from controlplane.core.errors import Forbidden, Invalid
-from controlplane.core.limits import max_body_bytes
-from controlplane.core.listing import Listing, page_of_rows, page_of_views
-from controlplane.core.parsing import BodyTooLarge
 from controlplane.core.principal import ANONYMOUS, Principal
 from controlplane.core.request_id import current_request_id
-from controlplane.core.schema import parameters_of
+from controlplane.core.rest import idempotency, versions
+from controlplane.core.rest.api import answer
+from controlplane.core.rest.limits import max_body_bytes
+from controlplane.core.rest.listing import Listing, page_of_rows, page_of_views
+from controlplane.core.rest.parsing import BodyTooLarge
+from controlplane.core.rest.schema import parameters_of
+from controlplane.core.rest.throttling import SAFE, PrincipalThrottle
 from controlplane.core.secrecy import masked
-from controlplane.core.throttling import SAFE, PrincipalThrottle
 from inference.contracts.answers import Page
 from inference.contracts.states import UserRole
 

@@ -24,10 +24,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.core import clock
-from controlplane.core.api import answer
 from controlplane.core.errors import Conflict, Invalid, KeyReused, StillRunning
 from controlplane.core.models import KEY_MAX, IdempotentRequest
 from controlplane.core.principal import Principal
+from controlplane.core.rest.api import answer
 from controlplane.core.secrecy import masked
 
 log = structlog.get_logger()

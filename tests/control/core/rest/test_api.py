@@ -12,10 +12,10 @@ from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.test import APIRequestFactory
 
-from controlplane.core.api import answer, body, exception_handler
 from controlplane.core.errors import Conflict, Invalid, NotFound, StaleGeneration, Unauthenticated
-from controlplane.core.parsing import JSONParser
-from controlplane.core.rendering import JSONRenderer
+from controlplane.core.rest.api import answer, body, exception_handler
+from controlplane.core.rest.parsing import JSONParser
+from controlplane.core.rest.rendering import JSONRenderer
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

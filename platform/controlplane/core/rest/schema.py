@@ -20,8 +20,8 @@ from drf_spectacular.authentication import SessionScheme
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 
-from controlplane.core.listing import LIMIT, LIMIT_MAX, Listing
-from controlplane.core.problems import PROBLEM_JSON, Problem
+from controlplane.core.rest.listing import LIMIT, LIMIT_MAX, Listing
+from controlplane.core.rest.problems import PROBLEM_JSON, Problem
 from inference.contracts import names
 
 _REF = "#/components/schemas/{name}"
@@ -36,7 +36,7 @@ _components: dict[str, dict[str, Any]] = {}
 class SessionAuthenticationScheme(SessionScheme):  # type: ignore[no-untyped-call]
     """The console's login, which is REST framework's session login with a 401 of its own."""
 
-    target_class = "controlplane.core.authentication.SessionAuthentication"
+    target_class = "controlplane.core.rest.authentication.SessionAuthentication"
     match_subclasses = True
 
 

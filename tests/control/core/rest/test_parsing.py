@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from rest_framework.test import APIClient
 
-from controlplane.core.limits import max_body_bytes
+from controlplane.core.rest.limits import max_body_bytes
 
 pytestmark = pytest.mark.django_db
 

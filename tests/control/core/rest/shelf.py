@@ -14,12 +14,12 @@ from controlplane.audit.services import record
 from controlplane.catalog.models import Model
 from controlplane.config import urls
 from controlplane.core import clock, principal
-from controlplane.core.api import answer, body
 from controlplane.core.enqueue import enqueue
 from controlplane.core.errors import Conflict, NotFound
-from controlplane.core.listing import Filter, Listing
-from controlplane.core.schema import documented
-from controlplane.core.view import ControlView
+from controlplane.core.rest.api import answer, body
+from controlplane.core.rest.listing import Filter, Listing
+from controlplane.core.rest.schema import documented
+from controlplane.core.rest.view import ControlView
 from inference.contracts.answers import Page
 from inference.contracts.auth import new_serving_key
 from inference.contracts.states import UserRole

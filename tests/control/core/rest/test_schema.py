@@ -14,7 +14,7 @@ from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.validation import validate_schema
 
-from controlplane.core.schema import documented
+from controlplane.core.rest.schema import documented
 
 
 @pytest.fixture(scope="module")

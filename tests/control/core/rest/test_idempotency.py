@@ -11,12 +11,13 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from controlplane.catalog.models import Model
-from controlplane.core import clock, idempotency
+from controlplane.core import clock
 from controlplane.core.models import IdempotentRequest
 from controlplane.core.principal import Principal
+from controlplane.core.rest import idempotency
 from inference.contracts.states import UserRole
 from tests.control.conftest import Clock
-from tests.control.core.shelf import BOOKS, DESK, Calls
+from tests.control.core.rest.shelf import BOOKS, DESK, Calls
 from tests.control.races import at_once
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
