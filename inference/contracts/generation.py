@@ -17,6 +17,12 @@ import msgspec
 from inference.contracts.reports import Address
 from inference.contracts.states import FinishReason, PrefillPath
 
+#: Most alternatives that are told beside a token.
+MAX_LOGPROBS = 20
+
+#: What of `Sampling` a worker knows. 1: the fields of release 0.1. 2: all below.
+SAMPLING_VERSION = 2
+
 
 class JsonGrammar(msgspec.Struct, frozen=True, kw_only=True, tag="json"):
     """The answer is one JSON value that conforms to `schema`, a JSON Schema as text."""
@@ -59,6 +65,20 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     ignore_eos: bool = False
     logprobs: int | None = None
     grammar: Grammar | None = None
+
+    @property
+    def version(self) -> int:
+        """The version of this message that a worker must know to do what is asked: see `SAMPLING_VERSION`."""
+        known = Sampling(
+            max_tokens=self.max_tokens,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=self.top_k,
+            seed=self.seed,
+            stop=self.stop,
+            ignore_eos=self.ignore_eos,
+        )
+        return 1 if self == known else 2
 
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +131,8 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     router puts it into the sampling of the `PrefillRequest`.
     lease_s: the ticket ends so long after the last renewal; every arriving KV frame and an open generate call renew.
     transfer: where KV for it is received; None when the worker takes no hand-offs.
-    prompt_text: the prompt as text, where it was asked for.
+    prompt_text: the prompt as text, where it was asked for. sampling_version: what of `Sampling` the worker knows; one
+    that knows less than was asked for would answer something else.
     """
 
     ticket_id: str
@@ -124,6 +145,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     lease_s: float
     transfer: Address | None
     prompt_text: str | None = None
+    sampling_version: int = 1
 
 
 class PrefillRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,7 +192,7 @@ class ChosenLogprob(TokenLogprob, frozen=True, kw_only=True):
     top_logprobs: tuple[TokenLogprob, ...] = ()
 
 
-class TokenDelta(msgspec.Struct, frozen=True, kw_only=True, tag="token"):
+class TokenDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="token"):
     """New tokens of one answer and the text that became certain with them (may be empty: a held back partial character
     or stop).
 

@@ -183,10 +183,11 @@ class Engine(Protocol):
         sink: Sink,
         *,
         priority: int = 0,
-    ) -> None:
+    ) -> int:
         """Go on after `first_tokens`, one of each answer, whose text was given elsewhere; KV of the `token_ids` after
         the cached ones was imported into `handle`: of a layer with a window at least those that the next token sees.
-        The first `token` call of an answer is its second token; there is none for one that its first token ended."""
+        The first `token` call of an answer is its second token; there is none for one that its first token ended. Gives
+        how many answers go on. Raises `ValueError` when none does."""
 
     def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> memoryview:
         """KV of tokens [start, end) of `layers` as contiguous bytes in wire layout [layer, K|V, head, token, dim].

@@ -251,7 +251,7 @@ class NativeEngine:
         sink: Sink,
         *,
         priority: int = 0,
-    ) -> None:
+    ) -> int:
         going_on: list[Sequence] = []
         for answer, first_token in zip(
             self._answers(handle, token_ids, sampling, sink, priority), first_tokens, strict=True
@@ -265,6 +265,7 @@ class NativeEngine:
         if not going_on:
             raise ValueError("every answer ended with its first token: there is nothing to go on with")
         self._submit(handle, len(token_ids) + sampling.max_tokens - 1, going_on)
+        return len(going_on)
 
     def _reader(
         self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink, priority: int

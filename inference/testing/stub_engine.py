@@ -235,12 +235,13 @@ class StubEngine:
         sink: Sink,
         *,
         priority: int = 0,
-    ) -> None:
+    ) -> int:
         request = _Request(handle, token_ids, sampling, sink, computed=len(token_ids))
         for answer, first_token in zip(request.answers, first_tokens, strict=True):
             answer.made = 1
             answer.finished = self._token(request, answer, first_token).finish is not None
         self._submit(request)
+        return sum(not answer.finished for answer in request.answers)
 
     def _submit(self, request: _Request) -> None:
         with self._lock:

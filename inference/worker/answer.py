@@ -12,20 +12,22 @@ import structlog
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import (
+    SAMPLING_VERSION,
     Finished,
     GenerateRequest,
+    Prompt,
     ReserveRequest,
     StreamEvent,
     StreamFailed,
+    TextPrompt,
     Ticket,
-    TokenDelta,
     WorkerTimings,
 )
 from inference.contracts.states import ANSWERING_ROLES, PrefillPath
 from inference.contracts.timings import Counter, Latency
 from inference.transfer.tickets import LEASED, HeldTicket, TicketState, TicketTable
 from inference.worker.requests import answer_limit, characters, check_sampling
-from inference.worker.sink import RequestSink, between, typed
+from inference.worker.sink import RequestSink, between, delta, typed
 from inference.worker.state import WorkerState
 from inference.worker.windows import WindowRecorder
 
@@ -55,12 +57,14 @@ class AnswerService:
                 f"this worker serves {state.spec.model_name!r}, not {request.model_name!r}",
                 "model",
             )
-        check_sampling(request.sampling)
+        await check_sampling(request.sampling, state.engine)
         token_ids = await self._tokenize(request)
-        state.check_open()  # tokenising a long prompt takes a while
+        state.check_open()  # tokenising a long prompt and compiling a grammar take a while
         info = state.engine.info
         max_tokens = answer_limit(request, len(token_ids), info)
-        sampling = msgspec.structs.replace(request.sampling, max_tokens=max_tokens)
+        sampling = msgspec.structs.replace(
+            request.sampling, max_tokens=max_tokens, min_tokens=min(request.sampling.min_tokens, max_tokens)
+        )
         held = self._tickets.issue(
             request.request_id, token_ids, sampling, priority=request.priority, cache_salt=request.cache_salt
         )
@@ -74,6 +78,8 @@ class AnswerService:
             max_tokens=max_tokens,
             lease_s=self._tickets.lease_s,
             transfer=state.transfer,
+            prompt_text=self._text(request.prompt, token_ids) if request.echo else None,
+            sampling_version=SAMPLING_VERSION,
         )
 
     def release(self, ticket_id: str) -> None:
@@ -114,19 +120,22 @@ class AnswerService:
         asked_at = time.monotonic()
         sink = RequestSink()
         held.on_end = sink.end
-        given = 2 if path is PrefillPath.HANDOFF else 1
+        given = held.sampling.n if path is PrefillPath.HANDOFF else 0
         try:
-            await self._begin(held, path, sink)
+            unfinished = await self._begin(held, path, sink)
             token = await sink.next_token()
             timings = self._timings(held, path, sink, asked_at)
-            while (finish := token.finish) is None:
-                yield TokenDelta(token_ids=(token.token_id,), text=token.text)
-                token = await sink.next_token()
+            while True:
                 given += 1
+                unfinished -= token.finish is not None
+                if token.finish is not None and not unfinished:
+                    break
+                yield delta(token)
+                token = await sink.next_token()
             self._tickets.close(held)
-            yield TokenDelta(token_ids=(token.token_id,), text=token.text)
+            yield delta(token)
             yield Finished(
-                reason=finish,
+                reason=token.finish,
                 text="",
                 prompt_tokens=len(held.token_ids),
                 cached_tokens=held.handle.cached_tokens if path is PrefillPath.LOCAL else 0,
@@ -139,16 +148,16 @@ class AnswerService:
             log.warning("answer failed", ticket=held.ticket_id, code=error.code, reason=error.message)
             yield StreamFailed(code=error.code, message=error.message)
 
-    async def _begin(self, held: HeldTicket, path: PrefillPath, sink: RequestSink) -> None:
-        """Start the answer in the engine; for a hand-off, once its KV is here and verified."""
+    async def _begin(self, held: HeldTicket, path: PrefillPath, sink: RequestSink) -> int:
+        """Start the answers in the engine; for a hand-off, once its KV is here and verified. How many are to end."""
         engine = self._state.engine
         if path is PrefillPath.LOCAL:
             self._recorder.count(Counter.LOCAL_PREFILLS)
             engine.generate(held.handle, held.token_ids, held.sampling, sink, priority=held.priority)
-            return
+            return held.sampling.n
         first_tokens = await self._committed(held)
         self._tickets.answer(held, after=TicketState.COMMITTED)
-        engine.resume(held.handle, held.token_ids, first_tokens, held.sampling, sink, priority=held.priority)
+        return engine.resume(held.handle, held.token_ids, first_tokens, held.sampling, sink, priority=held.priority)
 
     async def _committed(self, held: HeldTicket) -> tuple[int, ...]:
         """Wait for verified KV; the first token of each answer, which the prefill worker has given already."""
@@ -172,6 +181,9 @@ class AnswerService:
         self._recorder.observe(Latency.QUEUE, queue_s)
         self._recorder.observe(Latency.PREFILL, prefill_s)
         return WorkerTimings(queue_s=queue_s, prefill_s=prefill_s)
+
+    def _text(self, prompt: Prompt, token_ids: list[int]) -> str:
+        return prompt.text if isinstance(prompt, TextPrompt) else self._state.engine.detokenize(token_ids)
 
     async def _tokenize(self, request: ReserveRequest) -> list[int]:
         tokenize = self._state.engine.tokenize

@@ -16,16 +16,15 @@ from inference.contracts.generation import (
     PrefillRequest,
     StreamEvent,
     StreamFailed,
-    TokenDelta,
     WorkerTimings,
 )
-from inference.contracts.states import Role
+from inference.contracts.states import FinishReason, Role
 from inference.contracts.timings import Counter, Latency
 from inference.engine.interface import KVHandle, Token
 from inference.transfer.base import FirstTokens, KVSender, Pushed, PushOrder, TransferCounters
 from inference.worker.blocks import BlockQueue
 from inference.worker.requests import check_sampling
-from inference.worker.sink import RequestSink, between, typed
+from inference.worker.sink import RequestSink, between, delta, typed
 from inference.worker.state import WorkerState
 from inference.worker.windows import WindowRecorder
 
@@ -61,6 +60,7 @@ class PrefillService:
         self._check(order)
         self.live += 1
         try:
+            await check_sampling(order.sampling, self._state.engine)
             handle = await self._blocks.reserve(order.token_ids, order.cache_salt, self._state.limits.kv_wait_s)
             try:
                 async with contextlib.aclosing(self._events(order, handle, asked_at)) as events:
@@ -82,7 +82,6 @@ class PrefillService:
                 ErrorCode.FINGERPRINT_MISMATCH,
                 f"decode runs {order.fingerprint!r}, this prefill worker {info.fingerprint!r}: their KV differs",
             )
-        check_sampling(order.sampling)
         if not 1 <= len(order.token_ids) < info.context_length:
             raise TandemError(
                 ErrorCode.CONTEXT_LENGTH_EXCEEDED,
@@ -104,23 +103,24 @@ class PrefillService:
                 report_progress=order.sampling.max_tokens > 1,  # else the first token ends the answer
                 priority=order.priority,
             )
-            token = await self._first_token(sink, push)
+            tokens = await self._first_tokens(sink, push, order.sampling.n)
             queue_s = between(asked_at, sink.started_at)
             prefill_s = between(sink.started_at, sink.first_token_at)
             self._recorder.observe(Latency.QUEUE, queue_s)
             self._recorder.observe(Latency.PREFILL, prefill_s)
-            yield TokenDelta(token_ids=(token.token_id,), text=token.text)
-            if token.finish is not None:
+            for token in tokens:
+                yield delta(token)
+            if all(token.finish is not None for token in tokens):
                 yield Finished(
-                    reason=token.finish,
+                    reason=tokens[-1].finish or FinishReason.STOP,
                     text="",
                     prompt_tokens=len(order.token_ids),
                     cached_tokens=handle.cached_tokens,
-                    completion_tokens=1,
+                    completion_tokens=len(tokens),
                     timings=WorkerTimings(queue_s=queue_s, prefill_s=prefill_s),
                 )
                 return
-            sink.computed.put_nowait(FirstTokens((token.token_id,)))
+            sink.computed.put_nowait(FirstTokens(tuple(token.token_id for token in tokens)))
             pushed = await self._verdict(push)
             handoff_s = between(sink.first_token_at, time.monotonic())
             self._note_handoff(pushed, handoff_s)
@@ -161,16 +161,18 @@ class PrefillService:
         push.add_done_callback(lambda task: task.cancelled() or task.exception())
         return push
 
-    async def _first_token(self, sink: RequestSink, push: asyncio.Task[Pushed]) -> Token:
-        """The first token, unless the hand-off fails before: then computing on would be in vain."""
-        token = asyncio.create_task(sink.next_token())
+    async def _first_tokens(self, sink: RequestSink, push: asyncio.Task[Pushed], answers: int) -> list[Token]:
+        """The first token of each answer, which the engine makes in one step, unless the hand-off fails before: then
+        computing on would be in vain."""
+        first = asyncio.create_task(sink.next_token())
         try:
-            await asyncio.wait({token, push}, return_when=asyncio.FIRST_COMPLETED)
-            if not token.done():
+            await asyncio.wait({first, push}, return_when=asyncio.FIRST_COMPLETED)
+            if not first.done():
                 push.result()
-            return await token
+            tokens = [await first] + [await sink.next_token() for _ in range(answers - 1)]
+            return sorted(tokens, key=lambda token: token.answer)
         finally:
-            token.cancel()
+            first.cancel()
 
     async def _verdict(self, push: asyncio.Task[Pushed]) -> Pushed:
         limit_s = self._state.limits.handoff_s

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import ChatPrompt, Prompt, ReserveRequest, Sampling, TextPrompt
-from inference.engine.interface import EngineInfo
+from inference.contracts.generation import MAX_LOGPROBS, ChatPrompt, Prompt, ReserveRequest, Sampling, TextPrompt
+from inference.engine.interface import Engine, EngineInfo
 
 
-def check_sampling(sampling: Sampling) -> None:
-    """Raises `TandemError(INVALID_REQUEST)` naming the field that can't be used."""
+async def check_sampling(sampling: Sampling, engine: Engine) -> None:
+    """Raises `TandemError(INVALID_REQUEST)` naming the field that can't be used, here or by the engine."""
     for param, value, legal, wanted in (
         ("max_tokens", sampling.max_tokens, sampling.max_tokens >= 1, "at least 1"),
+        ("n", sampling.n, sampling.n >= 1, "at least 1"),
+        ("min_tokens", sampling.min_tokens, sampling.min_tokens >= 0, "0 or more"),
         ("temperature", sampling.temperature, 0 <= sampling.temperature < math.inf, "0 or more"),
         ("top_p", sampling.top_p, 0 < sampling.top_p <= 1, "above 0 and at most 1"),
         ("top_k", sampling.top_k, sampling.top_k >= 0, "0 or more"),
+        ("min_p", sampling.min_p, 0 <= sampling.min_p <= 1, "from 0 to 1"),
+        ("repetition_penalty", sampling.repetition_penalty, 0 < sampling.repetition_penalty < math.inf, "above 0"),
+        ("presence_penalty", sampling.presence_penalty, math.isfinite(sampling.presence_penalty), "finite"),
+        ("frequency_penalty", sampling.frequency_penalty, math.isfinite(sampling.frequency_penalty), "finite"),
+        ("logit_bias", "out of range", all(map(math.isfinite, sampling.logit_bias.values())), "finite"),
+        ("logprobs", sampling.logprobs, 0 <= (sampling.logprobs or 0) <= MAX_LOGPROBS, f"from 0 to {MAX_LOGPROBS}"),
         ("stop", sampling.stop, all(sampling.stop), "strings that are not empty"),
     ):
         if not legal:
             raise TandemError(ErrorCode.INVALID_REQUEST, f"{param} is {value!r}; it must be {wanted}", param)
+    if sampling.grammar is None:
+        engine.check(sampling)
+    else:
+        await asyncio.to_thread(engine.check, sampling)  # may compile it
 
 
 def answer_limit(request: ReserveRequest, prompt_tokens: int, info: EngineInfo) -> int:

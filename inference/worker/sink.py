@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from inference.contracts.errors import ErrorCode, TandemError
+from inference.contracts.generation import TokenDelta
 from inference.engine.interface import Progress, Token
 from inference.transfer.base import Computed
 
@@ -54,6 +55,17 @@ class RequestSink:
     def _hand_over(self, put: Callable[..., None], item: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the worker is going down
             self._loop.call_soon_threadsafe(put, item)
+
+
+def delta(token: Token) -> TokenDelta:
+    """`token` as an event of a stream."""
+    return TokenDelta(
+        token_ids=(token.token_id,),
+        text=token.text,
+        answer=token.answer,
+        finish=token.finish,
+        logprobs=() if token.logprob is None else (token.logprob,),
+    )
 
 
 def typed(error: Exception) -> TandemError:
