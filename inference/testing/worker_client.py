@@ -35,17 +35,19 @@ from inference.contracts.worker import RoleOrder, WindowBatch, WorkerStatus
 
 @dataclass
 class Answer:
-    """What a stream brought. end: its last event."""
+    """What a stream brought. end: its last event. deltas: its tokens as they came, of all answers."""
 
     token_ids: list[int] = field(default_factory=list)
     text: str = ""
     end: StreamEvent | None = None
+    deltas: list[TokenDelta] = field(default_factory=list)
 
     def add(self, event: StreamEvent) -> None:
         match event:
             case TokenDelta(token_ids=token_ids, text=text):
                 self.token_ids.extend(token_ids)
                 self.text += text
+                self.deltas.append(event)
             case Finished(text=text):
                 self.text += text
                 self.end = event
@@ -78,6 +80,7 @@ class WorkerClient:
         request_id: str = "req-1",
         model_name: str = "stub",
         clip_max_tokens: bool = False,
+        echo: bool = False,
     ) -> Ticket:
         order = ReserveRequest(
             request_id=request_id,
@@ -85,6 +88,7 @@ class WorkerClient:
             prompt=TextPrompt(text=prompt) if isinstance(prompt, str) else prompt,
             sampling=sampling,
             clip_max_tokens=clip_max_tokens,
+            echo=echo,
         )
         async with self.session.post(self._url(http, names.WORKER_RESERVE), data=encode(order)) as response:
             await raise_refusal(response)
@@ -160,7 +164,7 @@ class WorkerClient:
         if not isinstance(first.end, HandoffDone):
             return first
         rest = await collect(self.generate(decode_at, ticket, PrefillPath.HANDOFF))
-        return Answer(first.token_ids + rest.token_ids, first.text + rest.text, rest.end)
+        return Answer(first.token_ids + rest.token_ids, first.text + rest.text, rest.end, first.deltas + rest.deltas)
 
 
 async def collect(events: AsyncIterator[StreamEvent]) -> Answer:
