@@ -12,6 +12,7 @@ from celery import Celery
 from celery.signals import worker_ready
 
 from controlplane.config import staying
+from controlplane.config.schedule import Steady
 from controlplane.config.watchdog import QueueWatch
 from inference.broker.tls import broker_tls
 from inference.contracts import names
@@ -42,7 +43,7 @@ app.conf.update(
     beat_schedule={
         "sweep": {
             "task": names.TASK_SWEEP,
-            "schedule": settings.SWEEP_INTERVAL_S,
+            "schedule": Steady(settings.SWEEP_INTERVAL_S),
             "options": {"expires": settings.SWEEP_VALID_S},
         },
     },
