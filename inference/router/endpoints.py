@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import msgspec
@@ -13,7 +14,9 @@ import structlog
 from aiohttp import web
 
 from inference.contracts import auth, codec, names
+from inference.contracts.generation import Finished
 from inference.contracts.routing import DeploymentRoute, ServingKeyEntry
+from inference.contracts.timings import RequestTiming
 from inference.router import openai_request
 from inference.router.config import RouterConfig
 from inference.router.edge import request_id_of
@@ -24,13 +27,16 @@ from inference.router.keys import may_call, require_model
 from inference.router.metrics import Metrics
 from inference.router.openai_answer import ChatShape, CompletionShape, model_list
 from inference.router.openai_request import Asked
-from inference.router.outlet import Outlet, StreamOutlet, WholeOutlet
+from inference.router.openai_sampling import SEED_BITS
+from inference.router.outlet import Lane, Outlet, StreamOutlet, WholeOutlet
 from inference.router.pick import servable
 from inference.router.record import RequestRecord
 from inference.router.relay import Call, Relay
 from inference.router.sse import ClientGone, EventWriter
 from inference.router.table import TableKeeper
 from inference.router.telemetry import Telemetry
+
+_GIVEN_UP = "given up: another prompt of the same request failed"
 
 _log = structlog.get_logger()
 
@@ -39,6 +45,16 @@ _log = structlog.get_logger()
 class _Endpoint:
     read: Callable[[bytes], Asked]
     shape: type[ChatShape] | type[CompletionShape]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One prompt of a request: what is asked of workers, where its answers go, its record, its share of limits."""
+
+    call: Call
+    lane: Lane
+    record: RequestRecord
+    admission: Admission
 
 
 _CHAT = _Endpoint(openai_request.read_chat, ChatShape)
@@ -122,8 +138,9 @@ class Endpoints:
         if deployment is None:
             raise model_not_found(asked.model)
         require_model(key, deployment, asked.model)
-        with self._key_limits.admit(key, time.monotonic()) as admission:
-            return await self._answer_admitted(request, endpoint, asked, deployment, received, admission)
+        with ExitStack() as admitted:  # every prompt counts as a request
+            admissions = [admitted.enter_context(self._key_limits.admit(key, time.monotonic())) for _ in asked.prompts]
+            return await self._answer_admitted(request, endpoint, asked, deployment, received, admissions)
 
     async def _answer_admitted(
         self,
@@ -132,37 +149,78 @@ class Endpoints:
         asked: Asked,
         deployment: DeploymentRoute,
         received: float,
-        admission: Admission,
+        admissions: list[Admission],
     ) -> web.StreamResponse:
-        request_id = request_id_of(request)
-        record = RequestRecord(self._telemetry, self._metrics, request_id, deployment.name, received)
-        shape = endpoint.shape(uuid.uuid4().hex, int(time.time()), asked.model, asked.include_usage)
+        shape = endpoint.shape(
+            uuid.uuid4().hex,
+            int(time.time()),
+            asked.model,
+            with_usage=asked.include_usage,
+            with_logprobs=asked.sampling.logprobs is not None,
+        )
+        answers = asked.sampling.n
         outlet: Outlet = (
             StreamOutlet(shape, EventWriter(request, self._config.deadlines.client_write_s), asked.include_usage)
             if asked.stream
-            else WholeOutlet(shape)
+            else WholeOutlet(shape, len(asked.prompts) * answers)
         )
-        return await self._answer(request, _call(asked, deployment, request_id), outlet, record, admission)
+        parts = [
+            _Part(
+                call,
+                Lane(outlet, number * answers, answers),
+                RequestRecord(self._telemetry, self._metrics, call.request_id, deployment.name, received),
+                admission,
+            )
+            for number, (call, admission) in enumerate(
+                zip(_calls(asked, deployment, request_id_of(request)), admissions, strict=True)
+            )
+        ]
+        return await self._answer(request, parts, outlet)
 
-    async def _answer(
-        self, request: web.Request, call: Call, outlet: Outlet, record: RequestRecord, admission: Admission
-    ) -> web.StreamResponse:
-        """Relay one request; its record is closed on every way out."""
+    async def _answer(self, request: web.Request, parts: list[_Part], outlet: Outlet) -> web.StreamResponse:
         try:
-            finished, timing = await self._relay.answer(call, outlet, record)
+            done = await self._relay_all(parts)
         except ApiError as error:
-            admission.refused = error.refused and not outlet.begun
-            record.close_with(error)
             return await outlet.fail(error)
         except (asyncio.CancelledError, ClientGone):
-            record.cancel()
             raise
         except Exception:
             _log.exception("unexpected error while answering")
-            record.fail()
             return await outlet.fail(internal_error())
         wanted = request.headers.get(names.TIMINGS_HEADER) == "1"
-        return await outlet.finish(finished, timing if wanted else None)
+        return await outlet.finish([finished for finished, _ in done], [timing for _, timing in done if wanted])
+
+    async def _relay_all(self, parts: list[_Part]) -> list[tuple[Finished, RequestTiming]]:
+        """All prompts of a request side by side. When one fails, the others are given up."""
+        if len(parts) == 1:
+            return [await self._relay_one(parts[0])]
+        tasks = [asyncio.create_task(self._relay_one(part)) for part in parts]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel(_GIVEN_UP)
+            await asyncio.wait(tasks)
+
+    async def _relay_one(self, part: _Part) -> tuple[Finished, RequestTiming]:
+        """Relay one prompt; its record is closed on every way out."""
+        try:
+            finished, timing = await self._relay.answer(part.call, part.lane, part.record)
+            await part.lane.close(finished.reason)
+        except ApiError as error:
+            part.admission.refused = error.refused and not part.lane.begun
+            part.record.close_with(error)
+            raise
+        except asyncio.CancelledError as cancelled:
+            part.record.cancel(*cancelled.args)
+            raise
+        except ClientGone:
+            part.record.cancel()
+            raise
+        except Exception:
+            part.record.fail()
+            raise
+        return finished, timing
 
     def _check_key(self, request: web.Request) -> ServingKeyEntry:
         if self._tables.keyring is None:
@@ -182,14 +240,18 @@ class Endpoints:
             raise ApiError(413, f"The request body is larger than {limit} bytes.", code="request_too_large") from None
 
 
-def _call(asked: Asked, deployment: DeploymentRoute, request_id: str) -> Call:
+def _calls(asked: Asked, deployment: DeploymentRoute, request_id: str) -> Iterator[Call]:
+    """One for each prompt. Where the client named no seed, each prompt has another."""
     limit = asked.max_tokens if asked.max_tokens is not None else deployment.default_max_tokens
-    return Call(
-        request_id=request_id,
-        deployment=deployment.name,
-        prompt=asked.prompt,
-        sampling=msgspec.structs.replace(asked.sampling, max_tokens=limit),
-        clip=asked.max_tokens is None,
-        priority=asked.priority,
-        cache_salt=asked.cache_salt,
-    )
+    for number, prompt in enumerate(asked.prompts):
+        seed = asked.sampling.seed if asked.seeded else (asked.sampling.seed + number) % 2**SEED_BITS
+        yield Call(
+            request_id=request_id if len(asked.prompts) == 1 else f"{request_id}-{number}",
+            deployment=deployment.name,
+            prompt=prompt,
+            sampling=msgspec.structs.replace(asked.sampling, max_tokens=limit, seed=seed),
+            clip=asked.max_tokens is None,
+            echo=asked.echo,
+            priority=asked.priority,
+            cache_salt=asked.cache_salt,
+        )

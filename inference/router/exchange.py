@@ -26,11 +26,11 @@ class Answered:
 class Exchange:
     """Reads the legs of one attempt until the answer is complete.
 
-    For a hand-off the first token comes from the prefill leg and all others from the answer leg. The two are separate
-    connections, so the second token may arrive before the first: it is held until then.
+    For a hand-off the first token of each answer comes from the prefill leg and all others from the answer leg. The two
+    are separate connections, so a second token may arrive before the first: it is held until then.
 
-    send: takes text for the client, in order. on_first_token: called once, before its text is sent. answer_flows: the
-    answering worker has begun to write.
+    send: takes what is for the client, in order. on_first_token: called once, before it is sent. answers: to the one
+    prompt. answer_flows: the answering worker has begun to write.
     """
 
     def __init__(
@@ -38,10 +38,11 @@ class Exchange:
         legs: Legs,
         deadlines: Deadlines,
         record: RequestRecord,
-        send: Callable[[str], Awaitable[None]],
+        send: Callable[[TokenDelta], Awaitable[None]],
         on_first_token: Callable[[], None],
         *,
         handoff: bool,
+        answers: int = 1,
     ) -> None:
         self._legs = legs
         self._deadlines = deadlines
@@ -49,7 +50,8 @@ class Exchange:
         self._send = send
         self._on_first_token = on_first_token
         self._first_leg = Leg.PREFILL if handoff else Leg.ANSWER
-        self._first_token_here = False
+        self._first_tokens_due = answers if handoff else 1
+        self._begun = False
         self._early: list[LegEvent] = []
         self._prefill_open = handoff
         self._answer_failure: LegFailed | None = None
@@ -84,7 +86,7 @@ class Exchange:
 
     def _survive(self, failure: LegFailed) -> None:
         """Go on with one leg where the answer may still be whole; else raise `failure`."""
-        if not self._first_token_here:
+        if self._first_tokens_due:
             raise failure
         if failure.leg is Leg.PREFILL:
             self._survive_prefill(failure)
@@ -121,7 +123,10 @@ class Exchange:
         await self._forward(event)
         if isinstance(event, Finished):
             return Answered(event, Leg.PREFILL)
+        self._first_tokens_due -= 1
         self._legs.expect(Leg.PREFILL, self._deadlines.idle_s)
+        if self._first_tokens_due:
+            return None
         self._legs.expect(Leg.ANSWER, self._deadlines.idle_s)
         answered = None
         early, self._early = self._early, []
@@ -132,10 +137,11 @@ class Exchange:
     async def _on_answer(self, event: LegEvent) -> Answered | None:
         if isinstance(event, HandoffDone):
             raise LegFailed(Leg.ANSWER, WorkerLost(ErrorCode.ENGINE_FAILED, "a hand-off's end on an answer's stream"))
-        if self._first_leg is Leg.PREFILL and not self._first_token_here:
+        if self._first_leg is Leg.PREFILL and self._first_tokens_due:
             self._early.append(event)
             return None
         self.answer_flows = True
+        self._first_tokens_due = 0
         await self._forward(event)
         if isinstance(event, Finished):
             return Answered(event, Leg.ANSWER)
@@ -143,12 +149,13 @@ class Exchange:
         return None
 
     async def _forward(self, event: TokenDelta | Finished) -> None:
-        if not self._first_token_here:
-            self._first_token_here = True
+        if not self._begun:
+            self._begun = True
             self._on_first_token()
-        self._record.saw_tokens(len(event.token_ids) if isinstance(event, TokenDelta) else 0, event.text)
-        if event.text:
-            await self._send(event.text)
+        delta = event if isinstance(event, TokenDelta) else TokenDelta(token_ids=(), text=event.text)
+        self._record.saw_tokens(delta)
+        if delta.text or delta.logprobs or delta.finish is not None:
+            await self._send(delta)
 
     async def _settle(self) -> None:
         """The answer is complete; wait a moment for the prefill leg's figures where they are still on their way."""

@@ -7,45 +7,38 @@ not offered is refused by name, so that nobody gets a different answer than he a
 from __future__ import annotations
 
 import re
-import secrets
-from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import msgspec
 
 from inference.contracts.generation import ChatMessage, ChatPrompt, Prompt, Sampling, TextPrompt, TokenPrompt
 from inference.router.errors import ApiError, bad_request
+from inference.router.openai_sampling import LARGEST, Count, Integer, ResponseFormat, alternatives, read_sampling
 
-MAX_STOPS = 4
-_SEED_BITS = 63
-
-#: Counts and token ids that workers can read; no model comes near.
-_LARGEST = 2**31 - 1
-_Count = Annotated[int, msgspec.Meta(le=_LARGEST)]
-_Integer = Annotated[int, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]
+MAX_PROMPTS = 64
 
 #: Fields that are not offered, with the values that ask for nothing (besides null).
 _NOT_OFFERED: dict[str, tuple[object, ...]] = {
-    "n": (1,),
-    "best_of": (1,),
-    "echo": (False,),
     "suffix": ("",),
-    "logprobs": (False,),
-    "top_logprobs": (0,),
-    "logit_bias": ({},),
-    "presence_penalty": (0,),
-    "frequency_penalty": (0,),
-    "repetition_penalty": (1,),
-    "min_p": (0,),
-    "min_tokens": (0,),
-    "response_format": ({"type": "text"},),
     "tools": ([],),
     "tool_choice": ("none", "auto"),
     "functions": ([],),
     "function_call": ("none", "auto"),
     "modalities": (["text"],),
     "audio": (),
+    "use_beam_search": (False,),
+    "stop_token_ids": ([],),
+    "bad_words": ([],),
+    "allowed_token_ids": (),
+    "prompt_logprobs": (),
+    "structured_outputs": (),
+    "guided_json": (),
+    "guided_regex": (),
+    "guided_choice": (),
+    "guided_grammar": (),
 }
+_NOT_OFFERED_IN_CHAT = _NOT_OFFERED | {"echo": (False,)}
 
 #: What chat templates know. "developer" is the newer name of "system".
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
@@ -56,15 +49,18 @@ _MISSING_FIELD = re.compile(r"missing required field `(?P<field>[^`]*)`")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request. max_tokens: the client's own limit, None when it named none; `sampling.max_tokens` is then unset
-    (0) until the deployment's default is known. priority, cache_salt: as in `ReserveRequest`."""
+    """One request, of one prompt or several. max_tokens: the client's own limit, None when it named none;
+    `sampling.max_tokens` is then unset (0) until the deployment's default is known. seeded: the client named the seed.
+    echo: every answer begins with its prompt. priority, cache_salt: as in `ReserveRequest`."""
 
     model: str
-    prompt: Prompt
+    prompts: tuple[Prompt, ...]
     sampling: Sampling
+    seeded: bool
     max_tokens: int | None
     stream: bool
     include_usage: bool
+    echo: bool = False
     priority: int = 0
     cache_salt: str = ""
 
@@ -77,16 +73,25 @@ class _Body(msgspec.Struct, kw_only=True):
     """What both endpoints share."""
 
     model: str
-    max_tokens: _Count | None = None
+    max_tokens: Count | None = None
+    n: Count | None = None
+    best_of: Count | None = None
+    min_tokens: Count | None = None
     temperature: float | None = None
     top_p: float | None = None
-    top_k: _Count | None = None
+    top_k: Count | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
+    response_format: ResponseFormat | None = None
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
     ignore_eos: bool | None = None
-    priority: _Integer | None = None
+    priority: Integer | None = None
     cache_salt: str | None = None
 
 
@@ -104,11 +109,15 @@ class _Message(msgspec.Struct):
 
 class _ChatBody(_Body, kw_only=True):
     messages: list[_Message]
-    max_completion_tokens: _Count | None = None
+    max_completion_tokens: Count | None = None
+    logprobs: bool | None = None
+    top_logprobs: Count | None = None
 
 
 class _CompletionBody(_Body, kw_only=True):
     prompt: Any
+    logprobs: Count | None = None
+    echo: bool | None = None
 
 
 def read_chat(body: bytes) -> Asked:
@@ -117,14 +126,14 @@ def read_chat(body: bytes) -> Asked:
     Raises:
         ApiError: 400 with the field at fault.
     """
-    chat = _read(body, _ChatBody)
+    chat = _read(body, _ChatBody, _NOT_OFFERED_IN_CHAT)
     if not chat.messages:
         raise bad_request("messages must hold at least one message.", "messages")
     messages = tuple(_message(index, message) for index, message in enumerate(chat.messages))
     if chat.max_tokens is not None and chat.max_completion_tokens not in (None, chat.max_tokens):
         raise bad_request("max_tokens and max_completion_tokens name different limits.", "max_completion_tokens")
     limit = "max_completion_tokens" if chat.max_tokens is None else "max_tokens"
-    return _asked(chat, ChatPrompt(messages=messages), getattr(chat, limit), limit)
+    return _asked(chat, (ChatPrompt(messages=messages),), getattr(chat, limit), limit, _chat_logprobs(chat))
 
 
 def read_completion(body: bytes) -> Asked:
@@ -133,14 +142,22 @@ def read_completion(body: bytes) -> Asked:
     Raises:
         ApiError: 400 with the field at fault.
     """
-    completion = _read(body, _CompletionBody)
-    return _asked(completion, _completion_prompt(completion.prompt), completion.max_tokens, "max_tokens")
+    completion = _read(body, _CompletionBody, _NOT_OFFERED)
+    logprobs = None if completion.logprobs is None else alternatives("logprobs", completion.logprobs)
+    if completion.echo and logprobs is not None:
+        raise bad_request(
+            "echo together with logprobs is not supported here: log-probabilities are told of answers only.",
+            "echo",
+            "unsupported_parameter",
+        )
+    asked = _asked(completion, _prompts(completion.prompt), completion.max_tokens, "max_tokens", logprobs)
+    return replace(asked, echo=bool(completion.echo))
 
 
 B = TypeVar("B", bound=_Body)
 
 
-def _read(body: bytes, kind: type[B]) -> B:
+def _read(body: bytes, kind: type[B], not_offered: dict[str, tuple[object, ...]]) -> B:
     try:
         fields = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -149,7 +166,7 @@ def _read(body: bytes, kind: type[B]) -> B:
         raise bad_request("The body is nested too deeply.") from None
     if not isinstance(fields, dict):
         raise bad_request(f"The body must be a JSON object, not {_kind(fields)}.")
-    for name, neutral in _NOT_OFFERED.items():
+    for name, neutral in not_offered.items():
         value = fields.get(name)
         if value is not None and value not in neutral:
             raise bad_request(f"{name} is not supported here.", name, "unsupported_parameter")
@@ -189,21 +206,34 @@ def _message(index: int, message: _Message) -> ChatMessage:
     return ChatMessage(role=role, content="".join(texts))
 
 
-def _completion_prompt(prompt: object) -> Prompt:
+def _chat_logprobs(chat: _ChatBody) -> int | None:
+    if chat.logprobs:
+        return alternatives("top_logprobs", chat.top_logprobs or 0)
+    if chat.top_logprobs:
+        raise bad_request("top_logprobs needs logprobs to be true.", "top_logprobs")
+    return None
+
+
+def _prompts(prompt: object) -> tuple[Prompt, ...]:
+    """One prompt, or a list of them."""
+    if not isinstance(prompt, list) or not prompt or not all(isinstance(item, str | list) for item in prompt):
+        return (_prompt(prompt),)
+    if len(prompt) > MAX_PROMPTS:
+        raise bad_request(f"prompt holds {len(prompt)} prompts: at most {MAX_PROMPTS} are allowed.", "prompt")
+    return tuple(_prompt(item) for item in prompt)
+
+
+def _prompt(prompt: object) -> Prompt:
     if isinstance(prompt, str):
         return TextPrompt(text=prompt)
     if not isinstance(prompt, list) or not prompt:
         raise bad_request(f"prompt must be a text or a list of token ids, not {_kind(prompt)}.", "prompt")
-    if all(isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= _LARGEST for item in prompt):
+    if all(isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= LARGEST for item in prompt):
         return TokenPrompt(token_ids=tuple(prompt))
-    if len(prompt) == 1 and isinstance(prompt[0], str | list):
-        return _completion_prompt(prompt[0])
-    if all(isinstance(item, str | list) for item in prompt):
-        raise bad_request("Several prompts in one request are not supported here: send one each.", "prompt")
-    raise bad_request(f"prompt must be a text or a list of token ids from 0 to {_LARGEST}.", "prompt")
+    raise bad_request(f"prompt must be a text or a list of token ids from 0 to {LARGEST}.", "prompt")
 
 
-def _asked(body: _Body, prompt: Prompt, max_tokens: int | None, limit: str) -> Asked:
+def _asked(body: _Body, prompts: tuple[Prompt, ...], max_tokens: int | None, limit: str, logprobs: int | None) -> Asked:
     if max_tokens is not None and max_tokens < 1:
         raise bad_request(f"{limit} is {max_tokens}: it must be at least 1.", limit)
     stream = bool(body.stream)
@@ -211,51 +241,15 @@ def _asked(body: _Body, prompt: Prompt, max_tokens: int | None, limit: str) -> A
         raise bad_request("stream_options needs stream to be true.", "stream_options")
     return Asked(
         model=body.model,
-        prompt=prompt,
-        sampling=_sampling(body, max_tokens),
+        prompts=prompts,
+        sampling=read_sampling(body, max_tokens, logprobs),
+        seeded=body.seed is not None,
         max_tokens=max_tokens,
         stream=stream,
         include_usage=body.stream_options is not None and bool(body.stream_options.include_usage),
         priority=body.priority or 0,
         cache_salt=body.cache_salt or "",
     )
-
-
-def _sampling(body: _Body, max_tokens: int | None) -> Sampling:
-    """The seed is fixed here, so that every worker of the request draws from one sequence."""
-    temperature = _within("temperature", body.temperature, 1.0, 0.0, 2.0)
-    top_p = _within("top_p", body.top_p, 1.0, 0.0, 1.0)
-    if top_p == 0.0:
-        raise bad_request("top_p is 0: it must be above 0.", "top_p")
-    top_k = body.top_k or 0
-    if top_k < -1:
-        raise bad_request(f"top_k is {top_k}: it must be at least 1, or 0 for no restriction.", "top_k")
-    return Sampling(
-        max_tokens=max_tokens or 0,
-        temperature=temperature,
-        top_p=top_p,
-        top_k=max(0, top_k),
-        seed=secrets.randbits(_SEED_BITS) if body.seed is None else body.seed & (2**_SEED_BITS - 1),
-        stop=_stops(body.stop),
-        ignore_eos=bool(body.ignore_eos),
-    )
-
-
-def _within(name: str, value: float | None, default: float, low: float, high: float) -> float:
-    if value is None:
-        return default
-    if not low <= value <= high:
-        raise bad_request(f"{name} is {value:g}: it must be from {low:g} to {high:g}.", name)
-    return value
-
-
-def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
-    stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
-    if len(stops) > MAX_STOPS:
-        raise bad_request(f"stop holds {len(stops)} texts: at most {MAX_STOPS} are allowed.", "stop")
-    if "" in stops:
-        raise bad_request("stop must not hold an empty text.", "stop")
-    return stops
 
 
 def _kind(value: object) -> str:

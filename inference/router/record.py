@@ -9,7 +9,7 @@ from functools import partial
 import structlog
 
 from inference.contracts.errors import TandemError
-from inference.contracts.generation import Finished, HandoffDone, WorkerTimings
+from inference.contracts.generation import Finished, HandoffDone, TokenDelta, WorkerTimings
 from inference.contracts.routing import WorkerRoute
 from inference.contracts.states import PrefillPath
 from inference.contracts.timings import Counter, Latency, RequestTiming
@@ -68,12 +68,14 @@ class RequestRecord:
         self.route = route
         self._metrics.prefills.labels(self.deployment, route.path).inc()
 
-    def saw_tokens(self, count: int, text: str) -> None:
-        """New tokens of the answer, with the text that the client gets now."""
+    def saw_tokens(self, delta: TokenDelta) -> None:
+        """New tokens, with the text that the client gets now. Of several answers, which are written side by side, the
+        first is timed."""
         now = time.perf_counter()
         route = self._taken()
         observe = partial(self._telemetry.observe, self.deployment, pool_of=route.answering)
-        if count:
+        count = len(delta.token_ids)
+        if count and not delta.answer:
             first_gap_known = self.watch.second_token is not None
             gap = self.watch.saw_tokens(count, now)
             if gap is not None:
@@ -83,8 +85,9 @@ class RequestRecord:
             if not first_gap_known and self.watch.first_gap_s is not None:
                 observe(Latency.FIRST_GAP, self.watch.first_gap_s)
                 self._metrics.first_gap.labels(self.deployment).observe(self.watch.first_gap_s)
+        if count:
             self._telemetry.window(self.deployment).count(Counter.OUTPUT_TOKENS, count)
-        if text and self.watch.first_text is None:
+        if delta.text and self.watch.first_text is None:
             self.watch.first_text = now
             self._observe_ttft(now - self.watch.received, route.prefill or route.answering)
 
@@ -165,9 +168,9 @@ class RequestRecord:
             error=error.message,
         )
 
-    def cancel(self) -> None:
+    def cancel(self, reason: str = "the client left") -> None:
         self._close(Counter.CANCELLED)
-        _log.info("the client left", request_id=self.request_id, deployment=self.deployment)
+        _log.info(reason, request_id=self.request_id, deployment=self.deployment)
 
     def _timing(self, finished: Finished, route: Route, answered_here: bool, now: float) -> RequestTiming:
         watch, handoff = self.watch, self.handoff

@@ -34,7 +34,7 @@ from inference.router.errors import clients_fault, unavailable, workers_fault
 from inference.router.exchange import Answered, Exchange
 from inference.router.legs import Leg, LegFailed, Legs
 from inference.router.load import LiveRequests, Place, key_of
-from inference.router.outlet import Outlet
+from inference.router.outlet import Lane
 from inference.router.record import RequestRecord, Route
 from inference.router.suspects import Suspects
 from inference.router.tried import NO_PARTNER, PASSED_ON, AttemptFailed, NoWorker, Tried, blame
@@ -43,14 +43,15 @@ from inference.router.worker_client import WorkerClient
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What one client asked, in the workers' words. clip: the client named no limit of its own. priority, cache_salt:
-    as in `ReserveRequest`."""
+    """One prompt of what a client asked, in the workers' words. clip: the client named no limit of its own. echo,
+    priority, cache_salt: as in `ReserveRequest`."""
 
     request_id: str
     deployment: str
     prompt: Prompt
     sampling: Sampling
     clip: bool
+    echo: bool = False
     priority: int = 0
     cache_salt: str = ""
 
@@ -60,7 +61,7 @@ class Journey:
     """One request under way. place: its share of the workers' load."""
 
     call: Call
-    outlet: Outlet
+    lane: Lane
     record: RequestRecord
     place: Place
     tried: Tried
@@ -91,15 +92,15 @@ class Relay:
         self._suspects = Suspects(limits.suspect_s)
         self._rng = rng or random.Random()  # noqa: S311 - breaks ties between equal workers
 
-    async def answer(self, call: Call, outlet: Outlet, record: RequestRecord) -> tuple[Finished, RequestTiming]:
-        """Answer `call`, passing text to `outlet` as it comes.
+    async def answer(self, call: Call, lane: Lane, record: RequestRecord) -> tuple[Finished, RequestTiming]:
+        """Answer `call`, passing what comes to `lane`.
 
         Raises:
             ApiError: refused, not servable now, or failed; text may have been sent before that.
         """
         tried = Tried()
         with self._live.track(call.deployment) as place:
-            journey = Journey(call, outlet, record, place, tried)
+            journey = Journey(call, lane, record, place, tried)
             try:
                 async with asyncio.timeout(self._deadlines.total_s) as place.deadline:
                     answered = await self._answer_somewhere(journey)
@@ -127,7 +128,7 @@ class Relay:
             journey.record.fault(failed.leg, failed.worker, failed.error)
             if failed.pair is None:
                 self._suspects.add(key_of(failed.worker), time.monotonic())
-        if journey.outlet.begun or journey.tried.faults >= self._limits.max_attempts:
+        if journey.lane.begun or journey.tried.faults >= self._limits.max_attempts:
             raise workers_fault(failed.stage, failed.error.code, journey.tried.faults)
 
     async def _attempt(self, journey: Journey) -> Answered:
@@ -135,7 +136,7 @@ class Relay:
         if deployment is None:
             raise NoWorker(f"The model {journey.call.deployment!r} is no longer served.")
         answering = self._choose_answering(deployment, journey.tried)
-        journey.outlet.restart()
+        journey.lane.restart()
         journey.record.begin_attempt()
         ticket = await self._reserve(answering, deployment, journey)
         journey.record.reserved()
@@ -164,7 +165,7 @@ class Relay:
 
     async def _reserve(self, answering: WorkerRoute, deployment: DeploymentRoute, journey: Journey) -> Ticket:
         call = journey.call
-        estimate = pick.estimate_tokens(call.prompt) + call.sampling.max_tokens
+        estimate = pick.estimate_tokens(call.prompt) + call.sampling.n * call.sampling.max_tokens
         journey.place.move_to(key_of(answering), estimate)
         request = ReserveRequest(
             request_id=call.request_id,
@@ -172,13 +173,21 @@ class Relay:
             prompt=call.prompt,
             sampling=call.sampling,
             clip_max_tokens=call.clip,
+            echo=call.echo,
             priority=call.priority,
             cache_salt=call.cache_salt,
         )
         try:
-            return await self._client.reserve(answering, request)
+            ticket = await self._client.reserve(answering, request)
         except TandemError as error:
             raise AttemptFailed("reserve", answering, error) from error
+        if ticket.sampling_version < call.sampling.version:  # it would have ignored what it does not know
+            self._client.release_soon(answering, ticket)
+            older = TandemError(ErrorCode.NOT_READY, "runs a release that can't choose tokens as asked")
+            raise AttemptFailed("reserve", answering, older)
+        if ticket.prompt_text is not None:
+            journey.lane.echo(ticket.prompt_text)
+        return ticket
 
     def _choose_prefill(
         self, deployment: DeploymentRoute, answering: WorkerRoute, ticket: Ticket, tried: Tried
@@ -209,7 +218,7 @@ class Relay:
         place = journey.place
         prompt_tokens = len(ticket.token_ids)
         place.dispatched(
-            prompt_tokens + ticket.max_tokens,
+            prompt_tokens + journey.call.sampling.n * ticket.max_tokens,
             key_of(route.prefill or route.answering),
             prompt_tokens - ticket.cached_tokens,
         )
@@ -221,9 +230,10 @@ class Relay:
             legs,
             self._deadlines,
             journey.record,
-            journey.outlet.send,
+            journey.lane.send,
             place.first_token_came,
             handoff=route.path is PrefillPath.HANDOFF,
+            answers=journey.call.sampling.n,
         )
         try:
             return await exchange.run()

@@ -32,6 +32,7 @@ class EventWriter:
         self._request = request
         self._write_s = write_s
         self._response: web.StreamResponse | None = None
+        self._turn = asyncio.Lock()  # answers to several prompts are written by several tasks
 
     @property
     def begun(self) -> bool:
@@ -39,7 +40,7 @@ class EventWriter:
 
     async def write(self, events: bytes) -> None:
         """Raises `ClientGone`."""
-        async with self._patience():
+        async with self._patience(), self._turn:
             response = self._response or await self._begin()
             await response.write(events)
 

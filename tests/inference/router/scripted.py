@@ -19,6 +19,7 @@ from aiohttp import web
 from inference.contracts import auth, codec, names
 from inference.contracts.errors import ErrorCode, http_status
 from inference.contracts.generation import (
+    SAMPLING_VERSION,
     ChatPrompt,
     Finished,
     GenerateRequest,
@@ -98,6 +99,7 @@ class ScriptedWorker:
         cached_tokens: int = 0,
         kv_blocks_total: int | None = 100,
         revision: int = 1,
+        sampling_version: int = SAMPLING_VERSION,
     ) -> None:
         self.worker_id = worker_id
         self.role = role
@@ -108,6 +110,7 @@ class ScriptedWorker:
         self.cached_tokens = cached_tokens
         self.kv_blocks_total = kv_blocks_total
         self.revision = revision
+        self.sampling_version = sampling_version
         self.incarnation = "1"
         self.pace_s = 0.0
         self.missteps: dict[str, Misstep] = {}
@@ -186,6 +189,7 @@ class ScriptedWorker:
                     max_tokens=max_tokens,
                     lease_s=10.0,
                     transfer=self.route.transfer,
+                    sampling_version=self.sampling_version,
                 )
             )
         )

@@ -11,9 +11,10 @@ import pytest
 
 from inference.contracts import auth, names
 from inference.contracts.errors import ErrorCode
+from inference.contracts.generation import TokenDelta
 from inference.contracts.routing import ServingKeyEntry
 from inference.contracts.states import Role
-from inference.router.outlet import Outlet
+from inference.router.outlet import Lane
 from inference.router.record import RequestRecord
 from inference.router.relay import Call, Relay
 from tests.inference.router.conftest import KEY, LONG, MODEL, SHORT, Bench, events_of, eventually
@@ -306,7 +307,7 @@ async def test_malformed_and_too_large_bodies_are_refused_in_openais_shape(bench
 async def test_invalid_requests_reach_no_worker(bench: Bench) -> None:
     prefill, decode = bench.pair()
     await bench.start()
-    for body in ({"n": 2}, {"temperature": 9}, {"tools": [{}]}, {"max_tokens": 0}):
+    for body in ({"n": 0}, {"temperature": 9}, {"tools": [{}]}, {"max_tokens": 0}):
         status, _ = await bench.chat(**body)
         assert status == 400
     assert not prefill.calls
@@ -435,9 +436,9 @@ async def test_a_bug_in_the_router_is_an_error_and_never_half_an_answer(bench: B
     bench.pair()
     await bench.start()
 
-    async def broken(self: Relay, call: Call, outlet: Outlet, record: RequestRecord) -> None:
+    async def broken(self: Relay, call: Call, lane: Lane, record: RequestRecord) -> None:
         if after_text:
-            await outlet.send("Hi")
+            await lane.send(TokenDelta(token_ids=(1,), text="Hi"))
         raise RuntimeError("secret detail")
 
     with pytest.MonkeyPatch.context() as patch:
