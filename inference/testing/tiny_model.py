@@ -29,6 +29,7 @@ CHAT_TEMPLATE = (
 FAMILIES: dict[str, dict[str, Any]] = {
     "llama": {},
     "mistral": {"sliding_window": 32},
+    "qwen2": {"vocab_size": VOCAB_SIZE + 1},  # the tokenizer of this family adds a token
     "qwen3": {"use_sliding_window": False},
     "gemma3_text": {
         "sliding_window": 24,
@@ -36,6 +37,12 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "query_pre_attn_scalar": 16,
         "tie_word_embeddings": False,  # with its scaled embeddings, tied ones repeat the last token
     },
+    "phi3": {},
+    "olmo": {"clip_qkv": 2.0},
+    "olmo2": {},
+    "granite": {"attention_multiplier": 0.25, "residual_multiplier": 0.5, "embedding_multiplier": 2.0},
+    "mixtral": {"num_local_experts": 4, "num_experts_per_tok": 2},
+    "qwen3_moe": {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64},
 }
 
 

@@ -69,7 +69,7 @@ def greedy(max_tokens: int, **fields: object) -> Sampling:
 
 
 def submit(engine: Engine, prompt: Sequence[int], sampling: Sampling) -> tuple[KVHandle, Recorder]:
-    handle, sink = engine.reserve(len(prompt) + sampling.max_tokens), Recorder()
+    handle, sink = engine.reserve(len(prompt) + sampling.max_tokens, prompt), Recorder()
     engine.generate(handle, list(prompt), sampling, sink)
     return handle, sink
 
@@ -99,10 +99,20 @@ def hand_over(
 
 
 def start_hand_over(
-    prefill: Engine, decode: Engine, prompt: Sequence[int], sampling: Sampling, layers_at_once: int = 1
+    prefill: Engine,
+    decode: Engine,
+    prompt: Sequence[int],
+    sampling: Sampling,
+    layers_at_once: int = 1,
+    *,
+    cached: bool = False,
 ) -> tuple[KVHandle, Recorder]:
-    """Read the prompt in `prefill`, copy its KV chunk by chunk and layer by layer, and go on in `decode`."""
-    source, target = prefill.reserve(len(prompt)), decode.reserve(len(prompt) + sampling.max_tokens)
+    """Read the prompt in `prefill`, copy its KV chunk by chunk and layer by layer, and go on in `decode`.
+
+    cached: both use what they remember, so that decode is given only what it lacks.
+    """
+    known = prompt if cached else ()
+    source, target = prefill.reserve(len(prompt), known), decode.reserve(len(prompt) + sampling.max_tokens, known)
     first, rest = Recorder(ends_with_prefill=True), Recorder()
     try:
         prefill.prefill(source, list(prompt), sampling, first, report_progress=True)
@@ -114,10 +124,13 @@ def start_hand_over(
             rest.end()
             return target, rest
         for chunk in first.chunks:
+            start = max(chunk.start, target.cached_tokens)
+            if start >= chunk.end:
+                continue
             for begin in range(0, prefill.info.layers, layers_at_once):
                 layers = range(begin, min(begin + layers_at_once, prefill.info.layers))
-                kv = prefill.export_kv(source, layers, chunk.start, chunk.end)
-                decode.import_kv(target, layers, chunk.start, chunk.end, kv)
+                kv = prefill.export_kv(source, layers, start, chunk.end)
+                decode.import_kv(target, layers, start, chunk.end, kv)
     finally:
         prefill.release(source)
     decode.resume(target, list(prompt), tuple(first.ids), sampling, rest)
