@@ -10,6 +10,8 @@ import pytest
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import (
     SAMPLING_VERSION,
+    ChatMessage,
+    ChatPrompt,
     ChosenLogprob,
     Finished,
     JsonGrammar,
@@ -158,3 +160,22 @@ async def test_a_ticket_tells_the_prompt_where_that_is_asked_for(client) -> None
             ticket = await client.reserve(decode, prompt, sampling, echo=True)
             assert (ticket.prompt_text, ticket.sampling_version) == ("héllo", SAMPLING_VERSION)
         assert (await client.reserve(decode, "x", sampling)).prompt_text is None
+
+
+@pytest.mark.model
+async def test_the_default_model_writes_structured_and_several_answers_alike(client, default_model_dir) -> None:
+    question = ChatPrompt(messages=(ChatMessage(role="user", content="Describe a person called Ada as JSON."),))
+    ways = [
+        Sampling(max_tokens=60, temperature=0.0, grammar=PERSON),
+        Sampling(max_tokens=12, temperature=0.8, top_p=0.95, n=3, seed=4, logprobs=5),
+        Sampling(max_tokens=12, temperature=0.7, min_p=0.05, repetition_penalty=1.1, presence_penalty=0.2, seed=4),
+    ]
+    async with pair(default_model_dir, prefill_chunk_tokens=64) as (prefill, decode):
+        for sampling in ways:
+            here = apart(await client.answer_here(decode, question, sampling))
+            split = apart(await client.answer_by_handoff(prefill, decode, question, sampling))
+            assert [one.token_ids for one in here] == [one.token_ids for one in split]
+            assert [one.text for one in here] == [one.text for one in split]
+            assert [one.told for one in here] == [one.told for one in split]
+            if sampling.grammar is not None:
+                assert set(json.loads(here[0].text)) == {"name", "ok"}
