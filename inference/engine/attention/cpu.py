@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from inference.engine.attention.decode_kernel import Answers, DecodeKernel
+from inference.engine.attention.decode_kernel import Answers, DecodeKernel, DecodeStep
 from inference.engine.attention.extents import ExtentStep
 from inference.engine.attention.seam import AttentionStep, Segment, window_start
 from inference.engine.kv_cache import KVCache
@@ -52,7 +52,7 @@ class _CpuStep(ExtentStep):
         self._products = products
         self._ones = [segment for segment in segments if segment.rows == 1]
         self._chunks = [segment for segment in segments if segment.rows > 1]
-        self._answers: dict[int | None, Answers] = {}
+        self._answers: dict[int | None, DecodeStep] = {}
 
     def attend(
         self,
@@ -69,7 +69,7 @@ class _CpuStep(ExtentStep):
         output = query.new_empty(tokens, heads, size)
         if self._ones and self._kernel is not None and self._kernel.fits(query, key):
             keys, values = self._cache.arena(layer)
-            self._kernel.attend(self._seen(window), query, keys, values, factor, output)
+            self._answers_in(window, self._kernel, keys).attend(query, keys, values, factor, output)
         else:
             for segment in self._ones:
                 self.attend_one(layer, segment, query, scale, window, output)
@@ -80,11 +80,12 @@ class _CpuStep(ExtentStep):
                 self.attend_many(layer, segment, query, scale, window, output)
         return output.unsqueeze(0)
 
-    def _seen(self, window: int | None) -> Answers:
-        """Where the KV lies that the answers of the step see; all layers of one window share it."""
+    def _answers_in(self, window: int | None, kernel: DecodeKernel, arena: torch.Tensor) -> DecodeStep:
+        """The answers of the step and the KV that they see; all layers of one window share it."""
         if window not in self._answers:
             spans = [s.slot_map.spans(window_start(s.past, window), s.end) for s in self._ones]
-            self._answers[window] = Answers.of([segment.first_row for segment in self._ones], spans)
+            answers = Answers.of([segment.first_row for segment in self._ones], spans)
+            self._answers[window] = kernel.begin(answers, arena)
         return self._answers[window]
 
     def _multiply(

@@ -27,7 +27,7 @@ _SCRATCH_STEP = 1024
 _LOG2_E = math.log2(math.e)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Answers:
     """Whose attention is computed. rows [answers]: their rows in the step. The KV that answer `i` sees lies in runs
     [run_ends[i - 1], run_ends[i]), each from slot `run_firsts` on, `run_lengths` slots long. tokens: of the longest."""
@@ -59,8 +59,7 @@ class DecodeKernel:
     """
 
     def __init__(self, head_size: int, group: int, dtype: torch.dtype) -> None:
-        self._kernel, layout = _compile(head_size, group, dtype)
-        self._job = np.zeros(1, layout)
+        self._function, self._layout = _compile(head_size, group, dtype)
         self._group, self._head_size, self._dtype = group, head_size, dtype
         self._parallel = _torch_threads()
         self._scratch = torch.empty(0)
@@ -73,35 +72,51 @@ class DecodeKernel:
             self._dtype,
         )
 
-    def attend(
-        self,
-        answers: Answers,
-        query: torch.Tensor,
-        keys: torch.Tensor,
-        values: torch.Tensor,
-        scale: float,
-        output: torch.Tensor,
-    ) -> None:
-        """query: [1, heads, rows, head_size]; keys, values: the layer's arena [1, kv_heads, slots, head_size]; output:
-        [rows, heads, head_size], of which only the rows of `answers` are written."""
+    def begin(self, answers: Answers, arena: torch.Tensor) -> DecodeStep:
+        """Attention of `answers` in the layers of one step. arena: keys or values of any layer
+        [1, kv_heads, slots, head_size], the slots of a head next to each other."""
         threads = torch.get_num_threads() if self._parallel else 1
         tokens = -(-answers.tokens // _SCRATCH_STEP) * _SCRATCH_STEP
         if self._scratch.numel() < threads * self._group * tokens:
             self._scratch = torch.empty(threads * self._group * tokens)
-        query = query if query.stride(3) == 1 else query.contiguous()
-        self._job[0] = (
-            *(query.data_ptr(), query.stride(2), query.stride(1)),
-            *(keys.data_ptr(), values.data_ptr(), keys.stride(1), keys.shape[1]),
-            *(output.data_ptr(), answers.rows.size),
-            *(numbers.ctypes.data for numbers in (answers.rows, answers.run_ends, answers.run_firsts)),
-            answers.run_lengths.ctypes.data,
-            *(self._scratch.data_ptr(), tokens, threads),
-            scale * _LOG2_E,
-        )
+        job = np.zeros(1, self._layout)
+        job["kv_head"], job["kv_heads"] = arena.stride(1), arena.shape[1]
+        job["scratch"], job["scratch_tokens"], job["threads"] = self._scratch.data_ptr(), tokens, threads
+        job["answers"] = answers.rows.size
+        for name in ("rows", "run_ends", "run_firsts", "run_lengths"):
+            job[name] = getattr(answers, name).ctypes.data
+        return DecodeStep(self._run, answers, job)
+
+    def _run(self, job: int, threads: int) -> None:
         if self._parallel and threads > 1:
-            self._parallel(self._kernel.address, self._job.ctypes.data, threads, 0)
+            self._parallel(self._function.address, job, threads, 0)
         else:
-            self._kernel.ctypes(self._job.ctypes.data)
+            self._function.ctypes(job)
+
+
+class DecodeStep:
+    """See `DecodeKernel.begin`. Holds all memory that `job` names."""
+
+    def __init__(self, run: Callable[[int, int], None], answers: Answers, job: np.ndarray) -> None:
+        self._run = run
+        self._answers = answers
+        self._job = job
+        self._of_layer = job.view(np.int64)[:6]
+        self._address = job.ctypes.data
+        self._threads = int(job["threads"][0])
+        self._scale: float | None = None
+
+    def attend(
+        self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float, output: torch.Tensor
+    ) -> None:
+        """query: [1, heads, rows, head_size]; keys, values: the layer's arena [1, kv_heads, slots, head_size]; output:
+        [rows, heads, head_size], of which only the rows of the answers are written."""
+        query = query if query.stride(3) == 1 else query.contiguous()
+        _, head, row, _ = query.stride()
+        self._of_layer[:] = (query.data_ptr(), row, head, keys.data_ptr(), values.data_ptr(), output.data_ptr())
+        if scale != self._scale:
+            self._job["scale"], self._scale = scale * _LOG2_E, scale
+        self._run(self._address, self._threads)
 
 
 def _torch_threads() -> Callable[[int, int, int, int], None] | None:

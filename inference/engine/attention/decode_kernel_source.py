@@ -36,12 +36,13 @@ _LEAST_EXPONENT = _f4(-126.0)
 _AHEAD = 32
 _CACHE_LINE = 64
 
-#: What the kernel is told: addresses of memory, and strides in elements. The arrays are those of `Answers`.
+#: What the kernel is told: addresses of memory, and strides in elements. First what differs in each layer; the arrays
+#: at the end are those of `Answers`.
 JOB = np.dtype(
     [
-        *((name, _i8) for name in ("query", "query_row", "query_head", "keys", "values", "kv_head", "kv_heads")),
-        *((name, _i8) for name in ("output", "answers", "rows", "run_ends", "run_firsts", "run_lengths")),
-        *((name, _i8) for name in ("scratch", "scratch_tokens", "threads")),
+        *((name, _i8) for name in ("query", "query_row", "query_head", "keys", "values", "output")),
+        *((name, _i8) for name in ("kv_head", "kv_heads", "scratch", "scratch_tokens", "threads")),
+        *((name, _i8) for name in ("answers", "rows", "run_ends", "run_firsts", "run_lengths")),
         ("scale", _f4),  # times log2(e)
     ],
     align=True,
