@@ -52,7 +52,8 @@ def answer_limit(request: ReserveRequest, prompt_tokens: int, info: EngineInfo) 
         )
     if not request.clip_max_tokens:
         return asked
-    room = min(info.context_length, info.kv_blocks_total * info.block_size) - prompt_tokens
+    blocks_an_answer = info.kv_blocks_total // request.sampling.n
+    room = min(info.context_length, blocks_an_answer * info.block_size) - prompt_tokens
     return max(1, min(asked, room))
 
 

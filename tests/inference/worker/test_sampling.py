@@ -152,6 +152,16 @@ async def test_what_can_not_be_done_is_refused_by_name_and_nothing_is_held(clien
         assert (await client.status(decode)).load.tickets == 0
 
 
+async def test_a_limit_that_nobody_named_is_lowered_until_all_answers_fit(client) -> None:
+    sampling = Sampling(max_tokens=2000, n=4)
+    async with stub_fleet(settings=StubSettings(kv_blocks=40)) as fleet:
+        ticket = await client.reserve(fleet.decode[0].http, "x" * 20, sampling, clip_max_tokens=True)
+        assert ticket.max_tokens == 40 // 4 * 16 - 20
+        with pytest.raises(TandemError) as caught:
+            await client.reserve(fleet.decode[0].http, "x" * 20, sampling)
+        assert caught.value.code == ErrorCode.CONTEXT_LENGTH_EXCEEDED
+
+
 async def test_a_ticket_tells_the_prompt_where_that_is_asked_for(client) -> None:
     sampling = Sampling(max_tokens=1)
     async with stub_fleet() as fleet:
