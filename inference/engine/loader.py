@@ -17,6 +17,7 @@ from inference.contracts.errors import ErrorCode, TandemError
 from inference.engine import gate
 from inference.engine.attention.seam import ATTENTION
 from inference.engine.packed_linear import Packing, pack_linears
+from inference.engine.probe import DtypeChoice, choose_dtype
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _HUB_FILES = ["*.safetensors", "*.json", "*.jinja", "tokenizer.model"]
@@ -28,7 +29,7 @@ _TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>")
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
     """directory: where its files are. eos_ids: tokens that end an answer. context_length: None when it knows none.
-    packing: what became of its linear layers."""
+    packing: what became of its linear layers. dtype_reason: why it is `dtype`."""
 
     model: Any
     tokenizer: Any
@@ -37,6 +38,7 @@ class LoadedModel:
     eos_ids: frozenset[int]
     context_length: int | None
     packing: Packing
+    dtype_reason: str
 
     @property
     def config(self) -> Any:
@@ -54,33 +56,40 @@ def load(model_path: str, dtype_name: str, device: torch.device, revision: str =
         ConnectionError: the model hub could not be reached.
     """
     transformers_logging.disable_progress_bar()
-    dtype = _dtype(dtype_name, device)
+    _check_dtype(dtype_name)
     directory = _directory(model_path, revision)
     config = _config(directory)
     gate.check_config(config, _model_class(config))
     if not any(directory.glob("*.safetensors")):
         raise _no_model(directory, "it has no .safetensors file (pickled weights are not read)")
-    model = _model(directory, dtype).to(device).eval()
+    chosen = _dtype(dtype_name, device, config)
+    model = _model(directory, chosen.dtype).to(device).eval()
     tokenizer = _tokenizer(directory)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
         directory=directory,
-        dtype=dtype,
+        dtype=chosen.dtype,
+        dtype_reason=chosen.reason,
         eos_ids=_eos_ids(model, tokenizer),
         context_length=getattr(config, "max_position_embeddings", None),
         packing=pack_linears(model) if device.type == "cpu" else Packing(0, None, "only done on CPUs"),
     )
 
 
-def _dtype(name: str, device: torch.device) -> torch.dtype:
-    if name == "auto":
-        return torch.float32 if device.type == "cpu" else torch.bfloat16
-    if name not in _DTYPES:
+def _check_dtype(name: str) -> None:
+    if name != "auto" and name not in _DTYPES:
         raise TandemError(
             ErrorCode.INVALID_REQUEST, f"dtype {name!r} is not one of auto, {', '.join(_DTYPES)}", "dtype"
         )
-    return _DTYPES[name]
+
+
+def _dtype(name: str, device: torch.device, config: Any) -> DtypeChoice:
+    if name != "auto":
+        return DtypeChoice(_DTYPES[name], "it was set")
+    if device.type != "cpu":
+        return DtypeChoice(torch.bfloat16, "half the memory, and what GPUs are made for")
+    return choose_dtype(config.dtype)
 
 
 def _directory(model_path: str, revision: str) -> Path:

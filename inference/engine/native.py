@@ -27,6 +27,7 @@ from inference.engine.interface import EngineInfo, KVHandle, Sink, TokenIds
 from inference.engine.kv_cache import KVCache, KVGeometry
 from inference.engine.loader import LoadedModel, load
 from inference.engine.model_runner import ModelRunner
+from inference.engine.probe import choose_threads
 from inference.engine.reservations import Reservations
 from inference.engine.sampling.chooser import Chooser
 from inference.engine.sampling.grammar import Grammars
@@ -35,6 +36,7 @@ from inference.engine.scheduler import Scheduler
 from inference.engine.self_check import check_against_reference
 from inference.engine.sequence import Sequence
 from inference.engine.text_stream import TextStream
+from inference.engine.threads import in_passing_thread, one_thread
 
 log = structlog.get_logger()
 
@@ -61,8 +63,8 @@ class NativeEngine:
     """An `Engine` for any Hugging Face decoder model that the gate lets pass.
 
     model_path: a local directory or a hub id, and then of `revision` (empty: the hub's default). device: "cpu" or
-    "cuda:<index>". threads: torch CPU threads where `settings.threads` is 0; 0 here too takes the cores that this
-    process may use.
+    "cuda:<index>". threads: most torch CPU threads where `settings.threads` is 0, in place of the cores
+    that this process may use; as many as measurably help are taken.
     """
 
     def __init__(
@@ -94,9 +96,24 @@ class NativeEngine:
 
     def start(self) -> None:
         _check(self._settings)
-        torch.set_num_threads(self._threads)
         if self._device.type == "cuda" and not torch.cuda.is_available():
             raise RuntimeError(f"this worker was given {self._device}, but torch sees no CUDA device")
+        self._started = in_passing_thread(self._build)
+        self._started.loop.start()
+        try:
+            generate_one_token(self, _FIRST_TOKEN_S)
+        except BaseException:
+            self.stop()
+            raise
+        self._log.info("engine ready", threads=self._threads, **asdict(self.info))
+
+    def _build(self) -> _Parts:
+        """Load the model and choose how to run it."""
+        torch.set_num_threads(self._threads)
+        if self._device.type == "cpu" and not self._settings.threads:
+            chosen = choose_threads(self._threads)
+            self._threads = chosen.threads
+            self._log.info("threads chosen", threads=chosen.threads, reason=chosen.reason)
         loaded = load(self._model_path, self._settings.dtype, self._device, self._revision)
         with torch.inference_mode():
             geometry = probe_geometry(loaded.model, self._device)
@@ -104,21 +121,14 @@ class NativeEngine:
         attention = choose_attention(geometry, heads, loaded.dtype, self._device, block_size)
         with torch.inference_mode():
             check_against_reference(loaded.model, geometry, self._device, attention, block_size)
-        self._started = self._assemble(loaded, geometry, attention)
-        self._started.loop.start()
-        try:
-            generate_one_token(self, _FIRST_TOKEN_S)
-        except BaseException:
-            self.stop()
-            raise
         self._log.info(
-            "engine ready",
+            "model loaded",
             dtype=str(loaded.dtype),
-            threads=self._threads,
+            dtype_reason=loaded.dtype_reason,
             attention=attention.name,
             packing=asdict(loaded.packing),
-            **asdict(self.info),
         )
+        return self._assemble(loaded, geometry, attention)
 
     def _assemble(self, loaded: LoadedModel, geometry: KVGeometry, attention: AttentionBackend) -> _Parts:
         info = _describe(self._model_name, loaded, geometry, self._settings)
@@ -211,11 +221,11 @@ class NativeEngine:
         self._parts.reservations.release(handle)
 
     def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> memoryview:
-        with self._parts.reservations.pin(handle) as slot_map, torch.inference_mode():
+        with self._parts.reservations.pin(handle) as slot_map, torch.inference_mode(), one_thread():
             return self._parts.cache.export_bytes(slot_map, layers, start, end)
 
     def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview) -> None:
-        with self._parts.reservations.pin(handle) as slot_map, torch.inference_mode():
+        with self._parts.reservations.pin(handle) as slot_map, torch.inference_mode(), one_thread():
             self._parts.cache.import_bytes(slot_map, layers, start, end, data)
 
     # -- requests --------------------------------------------------------------------------------
