@@ -31,7 +31,7 @@ def check_config(config: Any, model_class: Any) -> None:
     """
     for reason, applies in (
         ("it is an encoder-decoder", config.is_encoder_decoder),
-        ("it takes more than text (it has sub-models)", config.get_text_config() is not config),
+        ("it takes more than text (it has sub-models)", _has_sub_models(config)),
         ("its weights are quantised", getattr(config, "quantization_config", None) is not None),
         ("it keeps a state instead of, or besides, keys and values", getattr(model_class, "_is_stateful", False)),
         ("it compresses keys and values (MLA)", getattr(config, "kv_lora_rank", None) is not None),
@@ -101,6 +101,13 @@ class _GeometryProbe:
         self.seen.append((layer, key.shape, value.shape))
         self.windows.append(window)
         return query.new_zeros(1, query.shape[2], query.shape[1], value.shape[3])
+
+
+def _has_sub_models(config: Any) -> bool:
+    try:
+        return config.get_text_config() is not config
+    except ValueError:  # it has several for text alone
+        return True
 
 
 def _rope_types(config: Any) -> set[str]:

@@ -81,6 +81,7 @@ class WorkerClient:
         model_name: str = "stub",
         clip_max_tokens: bool = False,
         echo: bool = False,
+        cache_salt: str = "",
     ) -> Ticket:
         order = ReserveRequest(
             request_id=request_id,
@@ -89,6 +90,7 @@ class WorkerClient:
             sampling=sampling,
             clip_max_tokens=clip_max_tokens,
             echo=echo,
+            cache_salt=cache_salt,
         )
         async with self.session.post(self._url(http, names.WORKER_RESERVE), data=encode(order)) as response:
             await raise_refusal(response)

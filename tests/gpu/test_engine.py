@@ -9,8 +9,8 @@ from transformers import AutoModelForCausalLM
 from inference.engine.native import NativeEngine
 from inference.testing.tiny_model import FAMILIES
 from tests.inference.engine.conftest import EngineBuilder
+from tests.inference.engine.prompts import ANSWER, PROMPTS
 from tests.inference.engine.recorder import Recorder, answer, greedy, hand_over, submit
-from tests.inference.engine.test_native import ANSWER, PROMPTS
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import Role
 from inference.engine.native import NativeEngine
 from inference.testing.tiny_model import write_tiny_model
+from tests.inference.engine.prompts import ANSWER, PROMPTS
 
 EngineBuilder = Callable[..., NativeEngine]
 
@@ -32,6 +34,26 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
         return written[family]
 
     return directory
+
+
+@pytest.fixture(scope="session")
+def generated(tiny_model: Callable[[str], Path]) -> Callable[[str], list[list[int]]]:
+    """What `generate` answers to `PROMPTS`, per family."""
+    known: dict[str, list[list[int]]] = {}
+
+    def answers(family: str) -> list[list[int]]:
+        if family not in known:
+            model = AutoModelForCausalLM.from_pretrained(tiny_model(family))
+            model.generation_config.eos_token_id = None
+            known[family] = [
+                model.generate(torch.tensor([prompt]), max_new_tokens=ANSWER, do_sample=False)[
+                    0, len(prompt) :
+                ].tolist()
+                for prompt in PROMPTS
+            ]
+        return known[family]
+
+    return answers
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ def refusal_of(family: str, **fields: Any) -> str:
     [
         ("bart", {}, "encoder-decoder"),
         ("gemma3", {}, "more than text"),
+        ("musicgen", {}, "encoder-decoder"),
         ("llama", {"quantization_config": {"quant_method": "gptq", "bits": 4}}, "quantised"),
         ("mamba", {}, "keeps a state"),
         ("deepseek_v3", {}, "MLA"),

@@ -88,8 +88,9 @@ async def equal(client: WorkerClient, addresses: list[Address], prompt, sampling
         Sampling(max_tokens=40, temperature=0.0, stop=("a", "e")),
     ],
 )
-async def test_every_prompt_is_answered_alike(client, tiny, sampling):
-    async with pair(tiny) as addresses:
+@pytest.mark.parametrize("prefix_cache", [True, False])
+async def test_every_prompt_is_answered_alike(client, tiny, sampling, prefix_cache):
+    async with pair(tiny, prefix_cache=prefix_cache) as addresses:
         for prompt in PROMPTS:
             await equal(client, addresses, prompt, sampling)
 
@@ -113,6 +114,30 @@ async def test_the_kv_counted_is_the_prompts(client, tiny):
         await collect(client.generate(decode, ticket, PrefillPath.HANDOFF))
         status = await client.status(decode)
         assert status.load.kv_bytes_received == len(ticket.token_ids) * 4 * 2 * 2 * 16 * 4, "layers, K and V, heads"
+
+
+async def test_what_was_read_before_is_told_as_cached_whoever_reads_it(client, tiny):
+    sampling = Sampling(max_tokens=3, temperature=0.0)
+    async with pair(tiny) as (prefill, decode):
+        for path, expected in ((PrefillPath.HANDOFF, 0), (PrefillPath.HANDOFF, 256), (PrefillPath.LOCAL, 256)):
+            ticket = await client.reserve(decode, PROMPTS[5], sampling)
+            assert (len(ticket.token_ids), ticket.cached_tokens) == (270, expected)
+            if path is PrefillPath.HANDOFF:
+                read = await collect(client.prefill(prefill, ticket, sampling))
+                assert read.end.cached_tokens == expected
+            answer = await collect(client.generate(decode, ticket, path))
+            assert answer.end.cached_tokens == (expected if path is PrefillPath.LOCAL else 0)
+
+
+async def test_kv_is_not_shared_over_salts(client, tiny):
+    sampling = Sampling(max_tokens=1, temperature=0.0)
+    async with pair(tiny) as (_, decode):
+        seen = []
+        for salt in ("", "one", "one", "two", ""):
+            ticket = await client.reserve(decode, PROMPTS[5], sampling, cache_salt=salt)
+            seen.append(ticket.cached_tokens)
+            await collect(client.generate(decode, ticket, PrefillPath.LOCAL))
+        assert seen == [0, 0, 256, 0, 256]
 
 
 async def test_a_client_that_leaves_frees_both(client, tiny):
