@@ -219,7 +219,11 @@ class ScriptedWorker:
             self.fabric.bytes_received += 100 * len(body.token_ids)
             self.fabric.settle(body.ticket_id, True)
             yield HandoffDone(
-                tokens=len(body.token_ids), bytes=100 * len(body.token_ids), transfer_s=0.001, timings=timings
+                tokens=len(body.token_ids),
+                bytes=100 * len(body.token_ids),
+                transfer_s=0.001,
+                timings=timings,
+                cached_tokens=min(self.cached_tokens, len(body.token_ids)),
             )
         finally:
             self.fabric.settle(body.ticket_id, False)

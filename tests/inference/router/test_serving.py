@@ -92,6 +92,22 @@ async def test_only_uncached_tokens_decide_where_the_prompt_is_read(bench: Bench
     assert answer["usage"]["prompt_tokens_details"]["cached_tokens"] == len(LONG) - 3
 
 
+async def test_after_a_hand_off_the_prefill_worker_says_what_was_cached(bench: Bench) -> None:
+    bench.worker(Role.PREFILL, cached_tokens=7)
+    bench.worker(Role.DECODE)
+    await bench.start()
+    _, answer = await bench.chat(LONG)
+    assert answer["usage"]["prompt_tokens_details"]["cached_tokens"] == 7
+
+
+async def test_priority_and_salt_reach_both_workers(bench: Bench) -> None:
+    prefill, decode = bench.pair()
+    await bench.start()
+    await bench.chat(LONG, priority=-3, cache_salt="tenant")
+    for order in (decode.reservations[0], prefill.prefills[0]):
+        assert (order.priority, order.cache_salt) == (-3, "tenant")
+
+
 async def test_a_unified_worker_does_everything_itself(bench: Bench) -> None:
     bench.worker(Role.UNIFIED)
     await bench.start()
