@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import openai
@@ -55,7 +56,7 @@ def timing_of(client: OpenAI, content: str) -> dict[str, Any]:
 def test_long_prompts_are_handed_over_with_all_their_kv(client: OpenAI) -> None:
     """Bytes that decode received are what the prompt's KV weighs, so a hand-off can't silently not happen."""
     layers, heads, head_size, both, float32 = 30, 3, 64, 2, 4
-    timing = timing_of(client, PROMPT)
+    timing = timing_of(client, "Nobody asked this before. " + PROMPT)
     assert timing["path"] == "handoff"
     assert timing["handoff_bytes"] == timing["prompt_tokens"] * layers * heads * head_size * both * float32
     assert sum(segment["seconds"] for segment in timing["segments"]) == pytest.approx(timing["ttft_s"], abs=1e-6)
@@ -73,6 +74,33 @@ def test_exactly_as_many_tokens_as_asked_for(client: OpenAI, tokens: int) -> Non
     assert made.usage is not None
     assert made.usage.completion_tokens == tokens
     assert made.choices[0].finish_reason == "length"
+
+
+def test_several_prompts_get_several_answers_with_their_log_probabilities(client: OpenAI) -> None:
+    made = client.completions.create(model=MODEL, prompt=["One, two,", PROMPT], n=2, max_tokens=5, seed=1, logprobs=2)
+    assert [choice.index for choice in made.choices] == [0, 1, 2, 3]
+    for choice in made.choices:
+        assert choice.logprobs is not None
+        assert choice.text.startswith("".join(choice.logprobs.tokens or []))
+
+
+def test_a_structured_answer_conforms_to_its_schema(client: OpenAI) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"city": {"type": "string", "maxLength": 20}, "capital": {"type": "boolean"}},
+        "required": ["city", "capital"],
+        "additionalProperties": False,
+    }
+    made = client.chat.completions.create(
+        model=MODEL,
+        messages=[{"role": "user", "content": f"{PROMPT}\nNow tell me about Paris, as JSON."}],
+        max_tokens=100,
+        temperature=0,
+        response_format={"type": "json_schema", "json_schema": {"name": "city", "schema": schema}},
+    )
+    told = json.loads(made.choices[0].message.content or "")
+    assert set(told) == {"city", "capital"}
+    assert isinstance(told["capital"], bool)
 
 
 def test_a_seed_repeats_a_sampled_answer(client: OpenAI) -> None:
