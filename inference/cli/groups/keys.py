@@ -55,7 +55,7 @@ def list_(cli: Cli, every: Annotated[bool, typer.Option("--all", help="Revoked o
     cli.out.rows(found.view, found.raw, COLUMNS, lambda key: key.name, "There are no serving keys.")
 
 
-@writes(app, "create", examples=["keys create ci --model chat --rpm 60 --days 30", "KEY=$(tandem keys create ci -q)"])
+@writes(app, "create", examples=["keys create ci --model chat --rpm 60 --days 30", "keys create ci -q"])
 def create(
     cli: Cli,
     name: Annotated[str, typer.Argument(metavar="NAME")],
