@@ -38,15 +38,17 @@ class Grammars:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="grammar")
 
     def follow(self, grammar: Grammar) -> Follower:
-        """A follower at the beginning of an answer. The first of a grammar compiles it, which takes milliseconds.
+        """A follower at the beginning of an answer. The first of a grammar compiles it, which takes milliseconds, and up
+        to a third of a second for the most complex one that is not refused.
 
         Raises:
             TandemError(INVALID_REQUEST): this grammar can't be followed, or this model can't end an answer.
         """
         with self._lock:
-            matcher = self._compiled.get(grammar)
-            if matcher is None:
-                matcher = self._compiled[grammar] = self._compile(grammar)
+            known = self._compiled.get(grammar)
+        compiled = known or self._compile(grammar)  # without the lock: others go on meanwhile
+        with self._lock:
+            matcher = self._compiled.setdefault(grammar, compiled)
             self._compiled.move_to_end(grammar)
             if len(self._compiled) > _KEPT:
                 self._compiled.popitem(last=False)

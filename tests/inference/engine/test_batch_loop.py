@@ -228,6 +228,14 @@ def test_after_three_hopeless_steps_the_engine_says_that_it_is_broken(rig: Rig) 
         rig.submit([1])
 
 
+def test_requests_that_ask_for_the_impossible_never_break_the_engine(rig: Rig) -> None:
+    rig.runner.error = TandemError(ErrorCode.INVALID_REQUEST, "the schema can't be followed", "response_format")
+    for _ in range(5):
+        assert "schema" in str(rig.submit([POISON])[1].wait().error)
+    assert rig.submit([1, 2])[1].wait().ids == [3, 4, 5]
+    assert rig.loop.failure is None
+
+
 def test_a_faulted_device_breaks_the_engine_at_once_and_fails_everybody(rig: Rig) -> None:
     rig.runner.error = torch.AcceleratorError("illegal memory access", 700)
     rig.runner.close()
