@@ -122,6 +122,19 @@ def test_a_token_against_the_grammar_ends_the_request_and_nothing_else(grammars,
     assert grammars.follow(schema(PERSON)).allowed()[bytes_of[b"{"]]
 
 
+def test_a_hostile_schema_is_refused_or_fails_its_own_answer(grammars: Grammars, bytes_of: dict[bytes, int]) -> None:
+    deep: dict[str, Any] = {"type": "string"}
+    for _ in range(400):
+        deep = {"type": "object", "properties": {"a": deep}}
+    with pytest.raises(TandemError, match="recursion"):
+        grammars.follow(schema(deep))
+    wide = grammars.follow(schema({"anyOf": [{"type": "object", "required": [f"k{i}"]} for i in range(3000)]}))
+    wide.accept(bytes_of[b"{"])
+    with pytest.raises(TandemError, match="could not be followed any further"):
+        wide.allowed()
+    assert grammars.follow(schema(PERSON)).allowed()[bytes_of[b"{"]]
+
+
 def test_a_model_without_ends_takes_no_grammar(tiny_model: Callable[[str], Path]) -> None:
     endless = Vocabulary(AutoTokenizer.from_pretrained(tiny_model("llama")), VOCAB_SIZE, frozenset())
     grammars = Grammars(endless)
