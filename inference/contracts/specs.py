@@ -10,7 +10,8 @@ from inference.contracts.states import LogRun, Role, WorkerDesired
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How one native engine is to run.
 
-    dtype: "auto" (bfloat16 on GPU; float32 on CPU, but for processors on which bfloat16 is far faster), "float32", "bfloat16" or "float16".
+    dtype: "auto" (bfloat16 on GPU; float32 on CPU, but for processors on which bfloat16 is far faster), "float32",
+    "bfloat16" or "float16".
     max_model_len: longest prompt + answer in tokens; None takes the model's own context length.
     kv_tokens: size of the KV arena in tokens, rounded down to whole blocks.
     block_size: tokens per KV block.
@@ -18,7 +19,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_running: most requests in one decode batch.
     threads: torch CPU threads; 0 takes as many of the cores of the worker's devices as measurably help.
     prefix_cache: whether requests share the KV of equal beginnings of their prompts.
-    itl_target_s: seconds that a step may take while answers run; less of waiting prompts is then read beside them. 0 sets
+    itl_target_s: seconds that a step may take while answers run; less of waiting prompts is then read beside them. 0:
     no target.
     """
 

@@ -39,8 +39,8 @@ class Latency(StrEnum):
 class Counter(StrEnum):
     """Things counted within a window.
 
-    PROMPT_TOKENS: at a worker those that it computed, at a router all. CACHED_TOKENS: of prompts that a worker read, those
-    that it had KV of and did not compute.
+    PROMPT_TOKENS: at a worker those that it computed, at a router all. CACHED_TOKENS: of prompts that a worker read,
+    those that it had KV of and did not compute.
     """
 
     RECEIVED = "received"
@@ -123,8 +123,8 @@ class RequestTiming(msgspec.Struct, frozen=True, kw_only=True):
 
     segments: add up to ttft_s; what no worker explains is a segment of its own ("network").
     handoff_s: first token until KV accepted; decode_wait_s: KV accepted until first decode step;
-    both lie after the first token, inside first_gap_s. transfer_s: in which handoff_bytes were sent, much of it while the
-    prompt was still read.
+    both lie after the first token, inside first_gap_s. transfer_s: in which handoff_bytes were sent, much of it while
+    the prompt was still read.
     """
 
     request_id: str

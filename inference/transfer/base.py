@@ -87,8 +87,8 @@ class FirstTokens:
     token_ids: tuple[int, ...]
 
 
-#: What feeds a push: ranges as they are computed, in order and the last one `done`, then the first tokens. An error ends
-#: the fill with that cause.
+#: What feeds a push: ranges as they are computed, in order and the last one `done`, then the first tokens. An error
+#: ends the fill with that cause.
 Computed = asyncio.Queue[Progress | FirstTokens | TandemError]
 
 

@@ -248,8 +248,8 @@ export type ModelSource = (typeof ModelSource)[keyof typeof ModelSource];
  *
  * segments: add up to ttft_s; what no worker explains is a segment of its own ("network").
  * handoff_s: first token until KV accepted; decode_wait_s: KV accepted until first decode step;
- * both lie after the first token, inside first_gap_s. transfer_s: in which handoff_bytes were sent, much of it while the
- * prompt was still read.
+ * both lie after the first token, inside first_gap_s. transfer_s: in which handoff_bytes were sent, much of it while
+ * the prompt was still read.
  */
 export interface RequestTiming {
   readonly request_id: string;
@@ -405,15 +405,16 @@ export interface DeploymentView {
 /**
  * How one native engine is to run.
  *
- * dtype: "auto" (float32 on CPU, bfloat16 on GPU), "float32", "bfloat16" or "float16".
+ * dtype: "auto" (bfloat16 on GPU; float32 on CPU, but for processors on which bfloat16 is far faster), "float32",
+ * "bfloat16" or "float16".
  * max_model_len: longest prompt + answer in tokens; None takes the model's own context length.
  * kv_tokens: size of the KV arena in tokens, rounded down to whole blocks.
  * block_size: tokens per KV block.
  * prefill_chunk_tokens: most prompt tokens computed in one step; 0 computes prompts whole.
  * max_running: most requests in one decode batch.
- * threads: torch CPU threads; 0 takes the cores of the worker's devices.
+ * threads: torch CPU threads; 0 takes as many of the cores of the worker's devices as measurably help.
  * prefix_cache: whether requests share the KV of equal beginnings of their prompts.
- * itl_target_s: seconds that a step may take while answers run; less of waiting prompts is then read beside them. 0 sets
+ * itl_target_s: seconds that a step may take while answers run; less of waiting prompts is then read beside them. 0:
  * no target.
  */
 export interface EngineSettings {

@@ -38,8 +38,8 @@ class Grammars:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="grammar")
 
     def follow(self, grammar: Grammar) -> Follower:
-        """A follower at the beginning of an answer. The first of a grammar compiles it, which takes milliseconds, and up
-        to a third of a second for the most complex one that is not refused.
+        """A follower at the beginning of an answer. The first of a grammar compiles it, which takes milliseconds, and
+        up to a third of a second for the most complex one that is not refused.
 
         Raises:
             TandemError(INVALID_REQUEST): this grammar can't be followed, or this model can't end an answer.
