@@ -63,7 +63,7 @@ def test_a_turn_does_not_stand_in_for_the_watch_over_silence(now: Clock) -> None
 def test_a_sweep_that_was_not_taken_in_time_is_dropped_by_the_worker() -> None:
     sweep = app.conf.beat_schedule["sweep"]
     assert sweep["task"] == names.TASK_SWEEP
-    assert sweep["options"]["expires"] == 2 * sweep["schedule"]
+    assert sweep["options"]["expires"] == 2 * sweep["schedule"].seconds
 
 
 @pytest.mark.django_db(transaction=True)
