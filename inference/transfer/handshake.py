@@ -1,8 +1,7 @@
 """Mutual proof of the cluster secret at the start of a connection (challenge and response, HMAC-SHA256).
 
 Each side signs both challenges, so an answer fits one connection only, and under its own name, so that it can't be
-mirrored back. A sender that gets no proof says so before it leaves, so that both ends know of the refusal. From then on
-both seal their frames with keys that come from the secret and both challenges.
+mirrored back. A sender that gets no proof says so before it leaves, so that both ends know of the refusal.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _CHALLENGE_BYTES = 32
 H = TypeVar("H", bound=wire.Header)
 
 
-async def admit_sender(link: Link, secret: str, welcome: wire.Welcome) -> None:
+async def admit_sender(link: Link, secret: str) -> None:
     """The receiver's side.
 
     Raises:
@@ -40,12 +39,11 @@ async def admit_sender(link: Link, secret: str, welcome: wire.Welcome) -> None:
         raise TandemError(ErrorCode.UNAUTHENTICATED, f"the sender gave no proof: {error.message}") from error
     if not verify_challenge(secret, "sender", both, proof.answer):
         raise TandemError(ErrorCode.UNAUTHENTICATED, "the sender does not know this cluster's secret")
-    _seal(link, secret, both, mine="receiver", theirs="sender")
-    await link.send(welcome)
+    await link.send(wire.Welcome())
 
 
-async def greet_receiver(link: Link, secret: str) -> wire.Welcome:
-    """The sender's side; it proves itself only to a receiver that did so first. What the receiver is.
+async def greet_receiver(link: Link, secret: str) -> None:
+    """The sender's side; it proves itself only to a receiver that did so first.
 
     Raises:
         TandemError: as `admit_sender`, or the receiver's refusal.
@@ -61,16 +59,7 @@ async def greet_receiver(link: Link, secret: str) -> wire.Welcome:
             await link.drain()
         raise refusal
     await link.send(wire.Proof(answer=sign_challenge(secret, "sender", both)))
-    _seal(link, secret, both, mine="sender", theirs="receiver")
-    return await _expect(link, wire.Welcome)
-
-
-def _seal(link: Link, secret: str, both: bytes, *, mine: str, theirs: str) -> None:
-    link.seal(
-        outgoing=sign_challenge(secret, f"frames of the {mine}", both),
-        incoming=sign_challenge(secret, f"frames of the {theirs}", both),
-        checksums=sign_challenge(secret, "checksums", both),
-    )
+    await _expect(link, wire.Welcome)
 
 
 async def _expect(link: Link, kind: type[H]) -> H:
