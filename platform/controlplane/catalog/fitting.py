@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.db.models import Count
+from django.db.models import Case, Count, F, Value, When
 
 from controlplane.catalog.models import Model
 from controlplane.core.errors import Invalid
@@ -14,6 +14,9 @@ from inference.contracts.views.models import DeviceFitView, ModelFitView
 from inference.planning.model.fit import Load, Need, need
 
 _MOST_DEVICES = 64
+
+#: CPU slots are named one by one ("CPU slot 3"), but are of one type.
+_TYPE = Case(When(kind=DeviceKind.CPU, then=Value("CPU slot")), default=F("name"))
 
 
 def load_checked(load: Load) -> Load:
@@ -46,7 +49,7 @@ def model_fit(model: Model, load: Load) -> ModelFitView:
         Device.objects.filter(missing=False)
         .exclude(node__desired=NodeDesired.RETIRED)
         .order_by()
-        .values_list("kind", "name", "memory_total")
+        .values_list("kind", _TYPE, "memory_total")
         .annotate(count=Count("pk"))
     )
     found = [_fit(shape, load, DeviceKind(kind), name, memory, count) for kind, name, memory, count in types]

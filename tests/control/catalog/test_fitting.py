@@ -40,7 +40,7 @@ def fit(api: APIClient, query: str = "") -> dict[str, Any]:
 def test_every_type_of_device_of_the_fleet_is_told_with_its_numbers(api: APIClient, fleet: Nodes) -> None:
     told = fit(api, "?kv_tokens=10000")
 
-    assert list(told) == ["H100", "T4", "X9", "2 cores"]
+    assert list(told) == ["H100", "T4", "X9", "CPU slot"]
     weights, kv = 2 * 8_030_261_248, 10_000 * 131_072
     assert told["H100"] == {
         "name": "H100",
@@ -61,7 +61,7 @@ def test_every_type_of_device_of_the_fleet_is_told_with_its_numbers(api: APIClie
         weights + kv + 2 * GB,
     )
     # 32-bit numbers on a processor are more than the slot's share of memory, which is no limit.
-    assert (told["2 cores"]["fits"], told["2 cores"]["weights_bytes"]) == (None, 2 * weights)
+    assert (told["CPU slot"]["fits"], told["CPU slot"]["weights_bytes"]) == (None, 2 * weights)
 
 
 def test_more_devices_need_less_each(api: APIClient, fleet: Nodes) -> None:
@@ -83,7 +83,7 @@ def test_devices_that_are_gone_do_not_count(api: APIClient, fleet: Nodes) -> Non
     Device.objects.filter(name="T4").update(missing=True)
     node_retire(Device.objects.get(name="X9").node_id)
 
-    assert {name: device["count"] for name, device in fit(api).items()} == {"H100": 2, "2 cores": 1}
+    assert {name: device["count"] for name, device in fit(api).items()} == {"H100": 2, "CPU slot": 1}
 
 
 @pytest.mark.parametrize(

@@ -91,20 +91,19 @@ function FilterBar({ filters, onChange }: FilterBarProps) {
       onChange({ ...filters, [name]: event.currentTarget.value }),
   });
   return (
-    <Group gap="xs" align="flex-end">
+    <div className={classes.filters}>
       <TextInput
-        aria-label="Search the audit trail"
+        label="Search"
         placeholder="Anywhere in the entry"
         leftSection={<IconSearch size={16} />}
-        flex="1 1 220px"
-        maw={340}
+        className={classes.search ?? ""}
         {...field("text")}
       />
-      <TextInput aria-label="Who" placeholder="Who" w={130} {...field("actor")} />
-      <TextInput aria-label="Action" placeholder="Action: pool." w={150} {...field("action")} />
-      <TextInput aria-label="From" type="date" w={150} {...field("since")} />
-      <TextInput aria-label="To" type="date" w={150} {...field("until")} />
-    </Group>
+      <TextInput label="Who" placeholder="Anybody" {...field("actor")} />
+      <TextInput label="Action" placeholder="pool." {...field("action")} />
+      <TextInput label="From" type="date" {...field("since")} />
+      <TextInput label="To" type="date" {...field("until")} />
+    </div>
   );
 }
 

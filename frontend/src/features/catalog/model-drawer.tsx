@@ -1,8 +1,9 @@
-import { Anchor, Button, Drawer, Group, Stack, Text, Title } from "@mantine/core";
+import { Anchor, Button, Group, Stack, Text, Title } from "@mantine/core";
 import { IconPencil, IconTrash } from "@tabler/icons-react";
 import { useState } from "react";
 import { Link } from "react-router";
 import { CopyIcon } from "@/components/copy";
+import { SideDrawer } from "@/components/side-drawer";
 import { ModelSource, type ModelView } from "@/generated/contracts";
 import { count, dateTime, UNKNOWN } from "@/lib/format";
 import { useMay } from "@/lib/who";
@@ -29,7 +30,7 @@ interface ModelDrawerProps {
 export function ModelDrawer({ name, onClose }: ModelDrawerProps) {
   const model = useModels().find((one) => one.name === name);
   return (
-    <Drawer opened={name !== null} onClose={onClose} title={name ?? "Model"} size="xl" data-testid="model-drawer">
+    <SideDrawer opened={name !== null} onClose={onClose} title={name ?? "Model"} size="xl" data-testid="model-drawer">
       {model === undefined ? (
         <Text size="sm" c="dimmed">
           There is no such model in the catalogue.
@@ -41,7 +42,7 @@ export function ModelDrawer({ name, onClose }: ModelDrawerProps) {
           <Weights model={model} />
         </Stack>
       )}
-    </Drawer>
+    </SideDrawer>
   );
 }
 

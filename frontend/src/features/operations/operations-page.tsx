@@ -1,8 +1,9 @@
-import { Button, Drawer, Group, Select, TextInput } from "@mantine/core";
+import { Button, Group, Select, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { IconHistory, IconSearch } from "@tabler/icons-react";
 import { useNavigate, useParams, useSearchParams } from "react-router";
 import { Page } from "@/components/page";
+import { SideDrawer } from "@/components/side-drawer";
 import { Empty, Failure, Loading } from "@/components/states";
 import { OperationKind, OperationState } from "@/generated/contracts";
 import { useLoaded, useOperations } from "@/live/hooks";
@@ -55,9 +56,9 @@ export function OperationsPage() {
           </Button>
         </Group>
       )}
-      <Drawer opened={id !== undefined} onClose={() => to("/operations")} title="Operation" size="lg">
+      <SideDrawer opened={id !== undefined} onClose={() => to("/operations")} title="Operation" size="lg">
         {id !== undefined && <OneOperation id={id} />}
-      </Drawer>
+      </SideDrawer>
     </Page>
   );
 }

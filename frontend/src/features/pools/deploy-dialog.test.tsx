@@ -27,8 +27,8 @@ afterEach(() => vi.unstubAllGlobals());
 
 describe("what is to be deployed", () => {
   it("is one prefill and one decode worker of the model, under its name, anywhere and without promises", () => {
-    expect(missing(begin("small"))).toBeNull();
-    expect(requestOf(begin("small"))).toMatchObject({
+    expect(missing(begin("small", []))).toBeNull();
+    expect(requestOf(begin("small", []))).toMatchObject({
       name: "small",
       model: "small",
       prefill: 1,
@@ -42,22 +42,27 @@ describe("what is to be deployed", () => {
     });
   });
 
+  it("has a name that no deployment has yet", () => {
+    expect(begin("small", ["other"]).name).toBe("small");
+    expect(begin("small", ["small", "small-2"]).name).toBe("small-3");
+  });
+
   it("has the counts and labels of its shape only", () => {
-    const unified = requestOf({ ...begin("small"), shape: "unified", unified: 3, labels: ["fast"] });
+    const unified = requestOf({ ...begin("small", []), shape: "unified", unified: 3, labels: ["fast"] });
     expect(unified).toMatchObject({ unified: 3, labels: ["fast"] });
     expect(unified).not.toHaveProperty("prefill");
     expect(unified).not.toHaveProperty("decode_labels");
   });
 
   it("needs devices for each worker", () => {
-    expect(sizeOf({ ...begin("small"), decode: 3, tensor_parallel: 2 })).toEqual({ workers: 4, devices: 8 });
+    expect(sizeOf({ ...begin("small", []), decode: 3, tensor_parallel: 2 })).toEqual({ workers: 4, devices: 8 });
   });
 
   it("says what is left to be entered", () => {
-    expect(missing(begin(""))).toContain("Choose a model");
-    expect(missing({ ...begin("small"), name: " " })).toContain("name");
-    expect(missing({ ...begin("small"), decode: "" })).toContain("number");
-    expect(missing({ ...begin("small"), shape: "unified", decode: "" })).toBeNull();
+    expect(missing(begin("", []))).toContain("Choose a model");
+    expect(missing({ ...begin("small", []), name: " " })).toContain("name");
+    expect(missing({ ...begin("small", []), decode: "" })).toContain("number");
+    expect(missing({ ...begin("small", []), shape: "unified", decode: "" })).toBeNull();
   });
 });
 

@@ -2,10 +2,10 @@ import { Accordion, Anchor, Select, Text, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { Link } from "react-router";
 import { plural } from "@/lib/format";
-import { useModels } from "@/live/hooks";
+import { useDeployments, useModels } from "@/live/hooks";
 import { OperateDialog } from "@/operate/operate-dialog";
 import { AdvancedFields, EngineFields, ShapeFields } from "./deploy-fields";
-import { missing, requestOf, sizeOf, useDeployForm } from "./deploy-form";
+import { freeName, missing, requestOf, sizeOf, useDeployForm } from "./deploy-form";
 import { freeSlots, type Slots } from "./slots";
 import { SlotsNote } from "./slots-note";
 
@@ -19,7 +19,8 @@ interface DeployDialogProps {
 /** Serves a model under a name, by workers of its own. Mounted while it is open. */
 export function DeployDialog({ model, slots, onClose }: DeployDialogProps) {
   const models = useModels();
-  const form = useDeployForm(model);
+  const taken = useDeployments().map((deployment) => deployment.name);
+  const form = useDeployForm(model, taken);
   const [settled] = useDebouncedValue(form.values, 300);
   const { workers, devices } = sizeOf(form.values);
   const free = freeSlots(slots);
@@ -27,8 +28,9 @@ export function DeployDialog({ model, slots, onClose }: DeployDialogProps) {
 
   const chooseModel = (chosen: string | null): void => {
     if (chosen === null) return;
-    const named = form.values.name === "" || form.values.name === form.values.model;
-    form.setValues({ model: chosen, model_revision: "", ...(named ? { name: chosen } : {}) });
+    const { name, model: before } = form.values;
+    const isOurs = name === "" || name === freeName(before, taken);
+    form.setValues({ model: chosen, model_revision: "", ...(isOurs ? { name: freeName(chosen, taken) } : {}) });
   };
 
   return (

@@ -51,7 +51,13 @@ export function AdvancedFields({ form }: FieldsProps) {
     <Stack gap="md">
       <SloFields input={(name) => form.getInputProps(name)} />
       <SimpleGrid cols={{ base: 1, xs: 2 }}>
-        <Select label="Placement" data={STRATEGIES} allowDeselect={false} {...form.getInputProps("strategy")} />
+        <Select
+          label="Placement"
+          description="Of each pool's workers"
+          data={STRATEGIES}
+          allowDeselect={false}
+          {...form.getInputProps("strategy")}
+        />
         <NumberInput
           label="Devices of each worker"
           description="Tensor parallel, all on one node"

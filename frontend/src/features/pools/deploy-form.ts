@@ -46,13 +46,20 @@ const INITIAL: DeployValues = {
   tpot_ms: "",
 };
 
-/** model: name of the one to begin with; empty: none. */
-export function begin(model: string): DeployValues {
-  return { ...INITIAL, model, name: model };
+/** model: name of the one to begin with; empty: none. taken: names of deployments. */
+export function begin(model: string, taken: readonly string[]): DeployValues {
+  return { ...INITIAL, model, name: freeName(model, taken) };
 }
 
-export function useDeployForm(model: string) {
-  return useForm<DeployValues>({ initialValues: begin(model) });
+/** The model's own name, or that with the first number that nobody has taken. */
+export function freeName(model: string, taken: readonly string[]): string {
+  let name = model;
+  for (let number = 2; taken.includes(name); number += 1) name = `${model}-${number}`;
+  return name;
+}
+
+export function useDeployForm(model: string, taken: readonly string[]) {
+  return useForm<DeployValues>({ initialValues: begin(model, taken) });
 }
 
 export type DeployForm = ReturnType<typeof useDeployForm>;

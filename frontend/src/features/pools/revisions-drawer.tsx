@@ -1,5 +1,6 @@
-import { Button, Drawer, Group, Stack, Text } from "@mantine/core";
+import { Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
+import { SideDrawer } from "@/components/side-drawer";
 import { Status } from "@/components/status";
 import type { DeploymentView, RevisionView } from "@/generated/contracts";
 import { ago, dateTime } from "@/lib/format";
@@ -20,7 +21,7 @@ export function RevisionsDrawer({ opened, deployment, mayChange, onClose }: Revi
   const [to, setTo] = useState<number | null>(null);
   const oldestFirst = [...deployment.revisions].sort((a, b) => a.number - b.number);
   return (
-    <Drawer
+    <SideDrawer
       opened={opened}
       onClose={onClose}
       title={`Revisions of ${deployment.name}`}
@@ -41,7 +42,7 @@ export function RevisionsDrawer({ opened, deployment, mayChange, onClose }: Revi
           .reverse()}
       </Stack>
       <RollBackDialog to={to} deployment={deployment} onClose={() => setTo(null)} />
-    </Drawer>
+    </SideDrawer>
   );
 }
 

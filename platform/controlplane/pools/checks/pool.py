@@ -48,7 +48,8 @@ def limits_of_a_pool_check(*, least: int, most: int, replicas: int) -> None:
             field="min_replicas" if least < 0 or least > most else "max_replicas",
         )
     if not least <= replicas <= most:
+        workers = "worker" if replicas == 1 else "workers"
         raise Invalid(
-            f"The pool has {replicas} workers now, which is not {least} to {most}: resize it first.",
+            f"The pool has {replicas} {workers} now, which is not {least} to {most}: resize it first.",
             field="min_replicas" if replicas < least else "max_replicas",
         )
