@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from openai import OpenAI
 
-from tests.stack import MODEL, Stack
+from tests.stack import MODEL
 
 #: Long enough to be read by a prefill worker and handed over.
 LONG_PROMPT = "Tell me about this: " + "The quick brown fox jumps over the lazy dog. " * 20
+
+
+class Served(Protocol):
+    """What answers come from."""
+
+    @property
+    def router_url(self) -> str: ...
+
+    @property
+    def serving_key(self) -> str: ...
 
 
 @dataclass
 class Answer:
     """One stream of exactly `tokens` tokens."""
 
-    stack: Stack
+    stack: Served
     tokens: int
+    model: str = MODEL
     text: str = ""
     finish: str | None = None
     usage: int | None = None
@@ -32,6 +44,10 @@ class Answer:
         self.thread.start()
         assert self.flowing.wait(within_s), "no token came"
         return self
+
+    @property
+    def goes_on(self) -> bool:
+        return self.thread is not None and self.thread.is_alive()
 
     def is_whole(self, within_s: float = 120.0) -> bool:
         """Waits for the end; True when every token came and nothing went wrong."""
@@ -55,7 +71,7 @@ class Answer:
 
     def _read(self, client: OpenAI) -> None:
         stream = client.chat.completions.create(
-            model=MODEL,
+            model=self.model,
             messages=[{"role": "user", "content": LONG_PROMPT}],
             max_tokens=self.tokens,
             temperature=0,
