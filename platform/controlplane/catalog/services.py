@@ -185,7 +185,10 @@ def _require_unused(model: Model, instead: str) -> None:
     """
     if users := deployments_of(model):
         shown = ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else "")
-        raise Conflict(f"{model.name} is used by {shown}. {instead}", code="model_used", current={"deployments": users})
+        whose = "the deployment" if len(users) == 1 else "the deployments"
+        raise Conflict(
+            f"{model.name} is used by {whose} {shown}. {instead}", code="model_used", current={"deployments": users}
+        )
     if targets_under_operation(MODEL, [str(model.pk)]):
         raise Conflict(
             f"An operation works on {model.name}. Wait until it has ended, or cancel it.", code="operation_conflict"

@@ -196,7 +196,7 @@ def test_a_model_in_use_is_not_deleted_and_the_users_are_named(api: APIClient) -
 
     assert refused.status_code == 409
     assert refused.json()["current"] == {"deployments": ["chat", "code"]}
-    assert "m is used by chat, code." in refused.json()["detail"]
+    assert "m is used by the deployments chat, code." in refused.json()["detail"]
 
 
 def test_a_model_that_is_being_fetched_is_not_deleted(api: APIClient, nodes: Nodes) -> None:

@@ -126,9 +126,8 @@ function Entries({ entries }: { readonly entries: readonly AuditEntryView[] }) {
                   {entry.actor}
                   {entry.actor_kind === "token" && " (token)"}
                 </Text>
-                <Text size="xs" c="dimmed" className="figures">
-                  {dateTime(entry.at)}
-                  {entry.address !== "" && ` from ${entry.address}`}
+                <Text size="xs" c="dimmed" className={`figures ${classes.when ?? ""}`}>
+                  <span>{dateTime(entry.at)}</span> {entry.address !== "" && <span>from {entry.address}</span>}
                 </Text>
               </Table.Td>
               <Table.Td>
@@ -158,9 +157,13 @@ function Changes({ entry }: { readonly entry: AuditEntryView }) {
   return changesOf(entry.before, entry.after).map((change) => (
     <div key={change.name} className={classes.change}>
       {change.name !== "" && <span className={classes.name}>{change.name}</span>}
-      {change.before !== null && <span>{change.before}</span>}
-      {change.before !== null && <span aria-label="to"> → </span>}
-      <span>{change.after ?? "nothing"}</span>
+      {change.before !== null && change.after !== null && (
+        <>
+          {change.before}
+          <span aria-label="to"> → </span>
+        </>
+      )}
+      {change.after ?? <del>{change.before}</del>}
     </div>
   ));
 }

@@ -56,7 +56,7 @@ export function PoolsPage() {
           />
         ))}
       </Stack>
-      {mayDeploy && deploying !== null && <DeployDialog model={deploying} slots={slots} onClose={close} />}
+      {loaded && mayDeploy && deploying !== null && <DeployDialog model={deploying} slots={slots} onClose={close} />}
       <WorkerDrawer workerId={params.get("worker")} onClose={close} />
     </Page>
   );

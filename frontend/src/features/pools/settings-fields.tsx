@@ -42,7 +42,7 @@ export function SettingsFields({ input }: SettingsFieldsProps) {
         />
         <NumberInput
           label="Prefill chunk"
-          description="Prompt tokens per step; 0 reads prompts whole"
+          description="Prompt tokens a step; 0 takes all"
           min={0}
           step={64}
           {...input("prefill_chunk_tokens")}
@@ -56,7 +56,7 @@ export function SettingsFields({ input }: SettingsFieldsProps) {
         <NumberInput label="KV block" description="Tokens per block" min={1} {...input("block_size")} />
         <NumberInput
           label="Step target"
-          description="Reads less of waiting prompts beside answers"
+          description="Prompts are read slower to keep it"
           placeholder="No target"
           suffix=" ms"
           min={0}
