@@ -1,0 +1,103 @@
+"""The engine without a platform around it: a chat in the terminal, or its speed on this machine.
+
+python -m inference.engine MODEL                 a chat
+python -m inference.engine MODEL --bench         figures
+python -m inference.engine MODEL --role prefill  only reads prompts, and tells what it would hand over
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import TextIO
+
+import structlog
+
+from inference.contracts.errors import TandemError
+from inference.contracts.generation import Sampling
+from inference.contracts.specs import EngineSettings
+from inference.contracts.states import Role
+from inference.engine.interface import Engine
+from inference.engine.measure import prompt_seconds, step_seconds
+from inference.engine.native import NativeEngine
+from inference.engine.terminal import Chat
+
+_PROMPTS = (128, 512, 1900)
+_BATCHES = (1, 4, 8, 16)
+_CONTEXT, _STEPS, _ROUNDS = 512, 24, 3
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    role = Role(options.role)
+    if role is Role.DECODE and not options.bench:
+        parser.error("a decode engine writes answers to prompts that another engine read: use --bench, or another role")
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    settings = EngineSettings(
+        dtype=options.dtype,
+        threads=options.threads,
+        kv_tokens=options.kv_tokens,
+        prefill_chunk_tokens=options.chunk,
+        prefix_cache=not options.bench,
+    )
+    engine = NativeEngine(options.model, options.model, role, settings, device=options.device)
+    try:
+        engine.start()
+        if options.bench:
+            bench(engine, role, sys.stdout)
+        else:
+            sampling = Sampling(max_tokens=options.max_tokens, temperature=options.temperature, seed=options.seed)
+            Chat(engine, role, sampling, sys.stdout, as_text=options.text).run(_typed_lines())
+    except TandemError as error:
+        sys.stderr.write(f"{error.message}\n")
+        return 1
+    finally:
+        engine.stop()
+    return 0
+
+
+def bench(engine: Engine, role: Role, out: TextIO) -> None:
+    """Write how fast `engine` does what `role` does: the best of a few rounds, as others only ever slow it down."""
+    room = engine.info.kv_blocks_total * engine.info.block_size
+    if role is not Role.DECODE:
+        for tokens in (n for n in _PROMPTS if n < engine.info.context_length):
+            seconds = min(prompt_seconds(engine, tokens, seed) for seed in range(_ROUNDS))
+            out.write(f"prompt of {tokens:5} tokens  {seconds * 1000:8.1f} ms  {tokens / seconds:8.0f} tokens/s\n")
+    if role is not Role.PREFILL:
+        for answers in (n for n in _BATCHES if n * (_CONTEXT + _STEPS + n + 1) < room):
+            seconds = min(step_seconds(engine, answers, _CONTEXT, _STEPS, seed) for seed in range(_ROUNDS))
+            rate = answers / seconds
+            out.write(f"step of {answers:3} answers        {seconds * 1000:8.1f} ms  {rate:8.0f} tokens/s\n")
+
+
+def _typed_lines() -> Iterator[str]:
+    while True:
+        try:
+            yield input("> ")
+        except (EOFError, KeyboardInterrupt):
+            return
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m inference.engine", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model", help="a model directory, or a hub id")
+    parser.add_argument("--role", choices=list(Role), default=Role.UNIFIED, help="what it does (unified: everything)")
+    parser.add_argument("--bench", action="store_true", help="measure instead of chatting")
+    parser.add_argument("--device", default="cpu", help='"cpu" or "cuda:<index>"')
+    parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
+    parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0 takes as many as help")
+    parser.add_argument("--kv-tokens", type=int, default=16384, help="tokens whose KV is kept")
+    parser.add_argument("--chunk", type=int, default=0, help="most prompt tokens of a step; 0 reads prompts whole")
+    parser.add_argument("--max-tokens", type=int, default=512, help="of one answer")
+    parser.add_argument("--temperature", type=float, default=0.0, help="0 takes the likeliest token")
+    parser.add_argument("--seed", type=int, default=0, help="of answers with a temperature")
+    parser.add_argument("--text", action="store_true", help="continue what is typed, without the chat template")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
