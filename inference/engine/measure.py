@@ -56,11 +56,15 @@ def prompt_seconds(engine: Engine, tokens: int, seed: int) -> float:
 def step_seconds(engine: Engine, answers: int, context: int, steps: int, seed: int) -> float:
     """How long a step takes that writes one token of each of `answers` answers after prompts of `context` tokens:
     median over `steps` steps or more in which all of them run."""
-    # Prompts are read one after the other, so the first answers run ahead by one token for each later prompt.
-    timed = _run(engine, answers, context, steps + answers + 1, seed)
-    all_run, one_ends = max(one.times[0] for one in timed), min(one.times[-1] for one in timed)
-    together = [moment for moment in timed[-1].times if all_run <= moment <= one_ends]
-    return statistics.median(after - before for before, after in itertools.pairwise(together))
+    # Prompts are read one after the other, so the first answers run ahead: by how much depends on the model.
+    ahead = answers
+    while True:
+        timed = _run(engine, answers, context, steps + ahead + 1, seed)
+        all_run, one_ends = max(one.times[0] for one in timed), min(one.times[-1] for one in timed)
+        together = [moment for moment in timed[-1].times if all_run <= moment <= one_ends]
+        if len(together) > steps:
+            return statistics.median(after - before for before, after in itertools.pairwise(together))
+        ahead *= 4
 
 
 def _run(engine: Engine, answers: int, context: int, max_tokens: int, seed: int) -> list[_Timed]:
