@@ -154,7 +154,7 @@ def test_what_deployments_run_stays_what_it_is(api: APIClient, change: dict[str,
     refused = api.patch(f"{MODELS}/m", change, format="json")
 
     assert (refused.status_code, refused.json()["code"]) == (409, "model_used")
-    assert "used by chat" in refused.json()["detail"]
+    assert "used by the deployment chat" in refused.json()["detail"]
     assert api.patch(f"{MODELS}/m", {"licence": "MIT"}, format="json").status_code == 200
 
 
