@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -13,6 +15,14 @@ ROOT = Path(__file__).resolve().parents[1]
 # The same examples each time, and no deadline per example: the machine may be busy.
 settings.register_profile("tandem", deadline=None, derandomize=True)
 settings.load_profile("tandem")
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """A command that a test runs in this process sets up logging for all of it, and other tests come after."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 @pytest.fixture(scope="session")

@@ -8,11 +8,10 @@ python -m inference.engine MODEL --role prefill  only reads prompts, and tells w
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
 from typing import TextIO
-
-import structlog
 
 from inference.contracts.errors import TandemError
 from inference.contracts.generation import Sampling
@@ -22,6 +21,7 @@ from inference.engine.interface import Engine
 from inference.engine.measure import prompt_seconds, step_seconds
 from inference.engine.native import NativeEngine
 from inference.engine.terminal import Chat
+from inference.process.logs import configure_logging
 
 _PROMPTS = (128, 512, 1900)
 _BATCHES = (1, 4, 8, 16)
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     role = Role(options.role)
     if role is Role.DECODE and not options.bench:
         parser.error("a decode engine writes answers to prompts that another engine read: use --bench, or another role")
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    configure_logging(os.environ)
     settings = EngineSettings(
         dtype=options.dtype,
         threads=options.threads,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import structlog
 
-from controlplane.config.logs import logging_config
+from controlplane.config.logs import configure_structlog, logging_config
 
 
 @pytest.fixture
@@ -26,7 +26,10 @@ def handler(request: pytest.FixtureRequest, written: StringIO) -> Iterator[None]
     handler = logging.StreamHandler(written)
     handler.setFormatter(build.configure_formatter(config["formatters"]["lines"]))
     logging.getLogger().addHandler(handler)
+    before = structlog.get_config()
+    configure_structlog()  # a test of another process's command may have had it its own way
     yield
+    structlog.configure(**before)
     logging.getLogger().removeHandler(handler)
     structlog.contextvars.clear_contextvars()
 
