@@ -138,8 +138,8 @@ def test_a_model_that_is_none_fails_alone_with_its_last_words(stack: Stack, oper
     worker = wait_for(failed, CATCH_UP_S)
     assert "/nowhere/at-all" in worker["reason"]
     assert any("/nowhere/at-all" in line for line in worker["log_tail"])
-    operations = [each for each in operator.items("/operations") if each["target"] == "broken"]
-    assert operations[0]["state"] == "failed"
+    deploy = next(each for each in operator.items("/operations") if each["target"] == "broken")
+    assert operator.wait_for_operation(deploy["id"])["state"] == "failed"
     assert Answer(stack, tokens=5).start().is_whole()
     removal = operator.delete("/deployments/broken")["operation"]["id"]
     assert operator.wait_for_operation(removal)["state"] == "succeeded"

@@ -9,9 +9,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 #: Connections of one process, made when they are needed and kept for the next task or request: a new one costs
-#: PostgreSQL a process whose caches are empty. While the server is away, whoever asks waits `timeout` seconds at most,
-#: and nothing tries on its own behind that.
-_POOL = {"min_size": 0, "max_size": 20, "timeout": 10.0, "max_idle": 300.0, "reconnect_timeout": 5.0}
+#: PostgreSQL a process whose caches are empty. While the server is away, whoever asks waits `timeout` seconds at most
+#: (the pool tells nobody that a connection was refused), and nothing tries on its own behind that. There are fewer
+#: threads in a process than connections, so nobody waits for another's.
+_POOL = {"min_size": 0, "max_size": 20, "timeout": 3.0, "max_idle": 300.0, "reconnect_timeout": 5.0}
 
 
 def database_from_url(url: str, data_dir: Path) -> dict[str, Any]:
