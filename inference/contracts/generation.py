@@ -15,7 +15,7 @@ from __future__ import annotations
 import msgspec
 
 from inference.contracts.reports import Address
-from inference.contracts.states import FinishReason, PrefillPath
+from inference.contracts.states import FinishReason, KVTransport, PrefillPath
 
 #: Most alternatives that are told beside a token.
 MAX_LOGPROBS = 20
@@ -223,8 +223,8 @@ class WorkerTimings(msgspec.Struct, frozen=True, kw_only=True):
 class HandoffDone(msgspec.Struct, frozen=True, kw_only=True, tag="handoff"):
     """Closes a prefill stream whose KV was accepted by the decode worker.
 
-    tokens, bytes: what was sent. transfer_s: busy time of the sender. cached_tokens: of the prompt, those that the
-    prefill worker had KV of and did not compute.
+    tokens: of the prompt, whose KV is there. bytes: what was sent of it, over `transport`. transfer_s: busy time of the
+    sender. cached_tokens: of the prompt, those that the prefill worker had KV of and did not compute.
     """
 
     tokens: int
@@ -232,6 +232,7 @@ class HandoffDone(msgspec.Struct, frozen=True, kw_only=True, tag="handoff"):
     transfer_s: float
     timings: WorkerTimings
     cached_tokens: int = 0
+    transport: KVTransport = KVTransport.TCP  # the only one that workers of 0.2 know, and they do not say it
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):

@@ -20,6 +20,18 @@ class Role(StrEnum):
     UNIFIED = "unified"
 
 
+class KVTransport(StrEnum):
+    """How KV travels from a prefill worker to a decode worker.
+
+    SHARED_MEMORY: decode reads it where prefill's engine wrote it, on the same machine. TCP: over the network. NIXL:
+    by NVIDIA's transfer library, over what it finds between the two.
+    """
+
+    SHARED_MEMORY = "shared_memory"
+    TCP = "tcp"
+    NIXL = "nixl"
+
+
 #: Roles that write answers: the router reserves KV blocks on one of these first.
 ANSWERING_ROLES = frozenset({Role.DECODE, Role.UNIFIED})
 

@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from inference.contracts.generation import ChosenLogprob, Prompt, Sampling
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.states import FinishReason, Role
@@ -30,7 +32,7 @@ class EngineInfo:
     V, rope parameters, dtype, block size, layout version and the weights.
 
     kv_bytes_per_token: K and V over all layers. windows: per layer, how many tokens each token sees, itself included;
-    None sees all. Empty: every layer sees all.
+    None sees all. Empty: every layer sees all. kv_dtype: of one number in K and V, "float32" for example.
     """
 
     model_name: str
@@ -42,6 +44,7 @@ class EngineInfo:
     kv_bytes_per_token: int
     layers: int
     windows: tuple[int | None, ...] = ()
+    kv_dtype: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,15 @@ class KVHandle:
     handle_id: int
     capacity: int
     cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KVMemory:
+    """Where the KV of an engine lies, for other processes of this machine that are to read it: in file `fd`, which
+    never shrinks, as [layers, K|V, heads, slots, bytes of one head of one token]."""
+
+    fd: int
+    shape: tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +85,12 @@ class Token:
 @dataclass(frozen=True, slots=True)
 class Progress:
     """KV of prompt tokens [start, end) is complete and may be exported. `done` on the last chunk. What was cached comes
-    first, as a chunk of its own."""
+    first, as a chunk of its own. layers: only of these; None: of all."""
 
     start: int
     end: int
     done: bool
+    layers: range | None = None
 
 
 class Sink(Protocol):
@@ -189,13 +202,22 @@ class Engine(Protocol):
         The first `token` call of an answer is its second token; there is none for one that its first token ended. Gives
         how many answers go on. Raises `ValueError` when none does."""
 
-    def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> memoryview:
-        """KV of tokens [start, end) of `layers` as contiguous bytes in wire layout [layer, K|V, head, token, dim].
-        Only for tokens whose `Progress` was reported and whose handle is not released. Any thread."""
+    @property
+    def kv_memory(self) -> KVMemory | None:
+        """None: no other process can read this engine's KV (it lies on a device). Valid after `start` returned."""
 
-    def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview) -> None:
-        """Write what `export_kv` gave into the blocks of `handle`. Raises `ValueError` when sizes don't fit. Any
-        thread, but never after `release` of the handle."""
+    def kv_spans(self, handle: KVHandle, start: int, end: int) -> list[tuple[int, int]]:
+        """Slots (first, count) of `kv_memory` that hold tokens [start, end), in token order."""
+
+    def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> Sequence[memoryview]:
+        """KV of tokens [start, end) of `layers` as bytes in wire layout [layer, K|V, head, token, dim], in as many
+        pieces as it lies in memory; they are the memory itself where that can be, so read them before `release`. Only
+        for tokens whose `Progress` was reported, or that were imported. Any thread."""
+
+    def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview | np.ndarray) -> None:
+        """Write what `export_kv` gave into the blocks of `handle`: its bytes, or an array of them of the shape [layers,
+        K|V, heads, tokens, bytes]. Raises `ValueError` when sizes don't fit. Any thread, but never after `release` of
+        the handle."""
 
 
 EngineFactory = Callable[[], Engine]

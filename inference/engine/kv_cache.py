@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from inference.engine.interface import KVMemory
 from inference.engine.reservations import CopySpan, SlotMap
+from inference.engine.shared_file import SharedFile
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 
@@ -48,13 +50,21 @@ class KVCache:
     ) -> None:
         rows = (slots, geometry.kv_heads) if token_major else (geometry.kv_heads, slots)
         shape = (geometry.layers, 2, *rows, geometry.head_size)
+        shared = device.type == "cpu" and not token_major
         try:
-            arena = torch.empty(shape, dtype=dtype, device=device).zero_()  # touched: what fits now, fits later
-        except (RuntimeError, MemoryError) as error:
+            if shared:
+                self._file = SharedFile(math.prod(shape) * dtype.itemsize)
+                arena = torch.frombuffer(self._file.bytes, dtype=dtype).view(shape)
+            else:
+                arena = torch.empty(shape, dtype=dtype, device=device).zero_()  # touched: what fits now, fits later
+        except (RuntimeError, MemoryError, OSError) as error:
             size = slots * geometry.bytes_per_token(dtype) / 2**30
             raise MemoryError(
                 f"no memory on {device} for a KV arena of {slots} tokens ({size:.1f} GiB); lower kv_tokens"
             ) from error
+        #: The same memory as bytes, [layers, K|V, kv_heads, slots, bytes], where other processes may read it, too.
+        self._raw = arena.view(torch.uint8).numpy() if shared else None
+        self.memory = KVMemory(self._file.fd, self._raw.shape) if self._raw is not None else None
         self.geometry = geometry
         self._arena = arena.transpose(2, 3) if token_major else arena
         # Per layer [1, kv_heads, slots, head_size]; sliced once, as attention asks for each layer of each request.
@@ -94,36 +104,40 @@ class KVCache:
         for span in spans:
             self._span(layers, span.target, span.length).copy_(self._span(layers, span.source, span.length))
 
-    def export_bytes(self, slot_map: SlotMap, layers: range, start: int, end: int) -> memoryview:
+    def export_bytes(self, slot_map: SlotMap, layers: range, start: int, end: int) -> list[memoryview]:
         """See `Engine.export_kv`."""
         _check_layers(layers, self.geometry)
-        views = [self._span(layers, *span) for span in slot_map.spans(start, end)]
-        block = (torch.cat(views, dim=3) if len(views) > 1 else views[0].contiguous()).cpu()
-        return block.view(torch.uint8).numpy().data.cast("B")
+        spans = slot_map.spans(start, end)
+        if self._raw is None:
+            block = torch.cat([self._span(layers, *span) for span in spans], dim=3).cpu()
+            return [block.view(torch.uint8).numpy().data.cast("B")]
+        heads = self._raw[layers.start : layers.stop].reshape(-1, *self._raw.shape[3:])
+        return [head[first : first + length].data.cast("B") for head in heads for first, length in spans]
 
-    def import_bytes(self, slot_map: SlotMap, layers: range, start: int, end: int, data: memoryview) -> None:
+    def import_bytes(
+        self, slot_map: SlotMap, layers: range, start: int, end: int, data: memoryview | np.ndarray
+    ) -> None:
         """See `Engine.import_kv`."""
         _check_layers(layers, self.geometry)
-        shape = (len(layers), 2, self.geometry.kv_heads, end - start, self.geometry.head_size)
-        wanted = math.prod(shape) * self._arena.dtype.itemsize
-        if data.nbytes != wanted:
-            raise ValueError(f"tokens [{start}, {end}) of {len(layers)} layers are {wanted} bytes, not {data.nbytes}")
-        block = _as_tensor(data, self._arena.dtype).view(shape)
+        size = self.geometry.head_size * self._arena.dtype.itemsize
+        shape = (len(layers), 2, self.geometry.kv_heads, end - start, size)
+        block = np.asarray(data, np.uint8)
+        if block.size != math.prod(shape):
+            raise ValueError(
+                f"tokens [{start}, {end}) of {len(layers)} layers are {math.prod(shape)} bytes, not {block.size}"
+            )
+        block = block.reshape(shape)
         passed = 0
         for first, length in slot_map.spans(start, end):
-            self._span(layers, first, length).copy_(block[:, :, :, passed : passed + length])
+            part = block[:, :, :, passed : passed + length]
+            if self._raw is not None:
+                np.copyto(self._raw[layers.start : layers.stop, :, :, first : first + length], part)
+            else:
+                self._span(layers, first, length).copy_(torch.from_numpy(part.copy()).view(self._arena.dtype))
             passed += length
 
     def _span(self, layers: range, first: int, length: int) -> torch.Tensor:
         return self._arena[layers.start : layers.stop, :, :, first : first + length]
-
-
-def _as_tensor(data: memoryview, dtype: torch.dtype) -> torch.Tensor:
-    """`data` as a flat tensor without a copy; torch has no read-only tensors and would warn, hence the fresh one."""
-    flat = data.cast("B")
-    if flat.readonly:
-        return torch.from_numpy(np.frombuffer(flat, np.uint8).copy()).view(dtype)
-    return torch.frombuffer(flat, dtype=dtype)
 
 
 def _check_layers(layers: range, geometry: KVGeometry) -> None:

@@ -7,6 +7,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import structlog
 import torch
 
@@ -23,7 +24,7 @@ from inference.engine.batch_loop import BatchLoop
 from inference.engine.fingerprint import digest_files, fingerprint
 from inference.engine.first_token import generate_one_token
 from inference.engine.gate import probe_geometry
-from inference.engine.interface import EngineInfo, KVHandle, Sink, TokenIds
+from inference.engine.interface import EngineInfo, KVHandle, KVMemory, Sink, TokenIds
 from inference.engine.kv_cache import KVCache, KVGeometry
 from inference.engine.loader import LoadedModel, load
 from inference.engine.model_runner import ModelRunner
@@ -220,11 +221,19 @@ class NativeEngine:
         self._parts.loop.abort(handle)
         self._parts.reservations.release(handle)
 
-    def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> memoryview:
+    @property
+    def kv_memory(self) -> KVMemory | None:
+        return self._parts.cache.memory
+
+    def kv_spans(self, handle: KVHandle, start: int, end: int) -> list[tuple[int, int]]:
+        with self._parts.reservations.pin(handle) as slot_map:
+            return slot_map.spans(start, end)
+
+    def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> list[memoryview]:
         with self._parts.reservations.pin(handle) as slot_map, torch.inference_mode(), one_thread():
             return self._parts.cache.export_bytes(slot_map, layers, start, end)
 
-    def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview) -> None:
+    def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview | np.ndarray) -> None:
         with self._parts.reservations.pin(handle) as slot_map, torch.inference_mode(), one_thread():
             self._parts.cache.import_bytes(slot_map, layers, start, end, data)
 
@@ -380,4 +389,5 @@ def _describe(model_name: str, loaded: LoadedModel, geometry: KVGeometry, settin
         kv_bytes_per_token=geometry.bytes_per_token(loaded.dtype),
         layers=geometry.layers,
         windows=geometry.windows,
+        kv_dtype=dtype_name,
     )

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import ChosenLogprob, Prompt, Sampling, TokenLogprob
@@ -24,7 +25,7 @@ from inference.contracts.reports import WorkerLoad
 from inference.contracts.states import FinishReason, Role
 from inference.contracts.timings import Counter, Latency, Window
 from inference.engine.first_token import generate_one_token
-from inference.engine.interface import EngineInfo, KVHandle, Progress, Sink, Token, TokenIds
+from inference.engine.interface import EngineInfo, KVHandle, KVMemory, Progress, Sink, Token, TokenIds
 from inference.testing.faults import FaultKind, FaultPlan, FaultPoint
 from inference.testing.stub_kv import KV_BYTES_PER_TOKEN, LAYERS, StubKV
 from inference.testing.stub_model import EOS_ID, StubModel
@@ -199,11 +200,18 @@ class StubEngine:
         with self._lock:
             self._requests = deque(r for r in self._requests if r.handle != handle)
 
-    def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> memoryview:
+    @property
+    def kv_memory(self) -> KVMemory | None:
+        return self.kv.memory
+
+    def kv_spans(self, handle: KVHandle, start: int, end: int) -> list[tuple[int, int]]:
+        return self.kv.spans(handle, start, end)
+
+    def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> list[memoryview]:
         self._refuse(FaultPoint.MID_TRANSFER)
         return self.kv.export(handle, layers, start, end)
 
-    def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview) -> None:
+    def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview | np.ndarray) -> None:
         self._refuse(FaultPoint.MID_TRANSFER)
         self.kv.take_in(handle, layers, start, end, data)
 

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 import xxhash
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.engine.interface import KVHandle
+from inference.engine.interface import KVHandle, KVMemory
+from inference.engine.shared_file import SharedFile
 
 LAYERS, KV_HEADS, HEAD_BYTES = 2, 2, 8
 KV_BYTES_PER_TOKEN = LAYERS * 2 * KV_HEADS * HEAD_BYTES
 
 
 class StubKV:
-    """`total` blocks of `block_size` tokens: uint8 `[LAYERS, 2 (K, V), KV_HEADS, slots, HEAD_BYTES]`. Thread-safe."""
+    """`total` blocks of `block_size` tokens: uint8 `[LAYERS, 2 (K, V), KV_HEADS, slots, HEAD_BYTES]`. Thread-safe.
+
+    Blocks are given out so that those of one handle are seldom neighbours.
+    """
 
     def __init__(self, total: int, block_size: int) -> None:
         self.total = total
         self._block_size = block_size
-        self._arena = np.zeros((LAYERS, 2, KV_HEADS, total * block_size, HEAD_BYTES), dtype=np.uint8)
+        shape = (LAYERS, 2, KV_HEADS, total * block_size, HEAD_BYTES)
+        self._file = SharedFile(KV_BYTES_PER_TOKEN * total * block_size)
+        self.memory = KVMemory(self._file.fd, shape)
+        self._arena = np.frombuffer(self._file.bytes, np.uint8).reshape(shape)
         self._free = list(range(total))
         self._slots: dict[int, np.ndarray] = {}
         self._handles = 0
@@ -54,20 +62,27 @@ class StubKV:
             if slots is not None:
                 self._free.extend((slots[:: self._block_size] // self._block_size).tolist())
 
-    def export(self, handle: KVHandle, layers: range, start: int, end: int) -> memoryview:
+    def spans(self, handle: KVHandle, start: int, end: int) -> list[tuple[int, int]]:
+        """See `Engine.kv_spans`."""
+        with self._lock:
+            return list(_runs(self._held(handle)[start:end]))
+
+    def export(self, handle: KVHandle, layers: range, start: int, end: int) -> list[memoryview]:
         """See `Engine.export_kv`."""
         with self._lock:
-            slots = self._held(handle)[start:end]
-            return memoryview(self._arena[layers.start : layers.stop, :, :, slots].tobytes())
+            runs = list(_runs(self._held(handle)[start:end]))
+            rows = self._arena[layers.start : layers.stop].reshape(-1, *self._arena.shape[3:])
+            return [row[first : first + count].data.cast("B") for row in rows for first, count in runs]
 
-    def take_in(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview) -> None:
+    def take_in(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview | np.ndarray) -> None:
         """See `Engine.import_kv`."""
         with self._lock:
             slots = self._held(handle)[start:end]
             shape = (len(layers), 2, KV_HEADS, len(slots), HEAD_BYTES)
-            if len(slots) != end - start or data.nbytes != np.prod(shape):
-                raise ValueError(f"{data.nbytes} bytes do not fit tokens [{start}, {end}) of {len(layers)} layers")
-            self._arena[layers.start : layers.stop, :, :, slots] = np.frombuffer(data, np.uint8).reshape(shape)
+            block = np.asarray(data, np.uint8)
+            if len(slots) != end - start or block.nbytes != np.prod(shape):
+                raise ValueError(f"{block.nbytes} bytes do not fit tokens [{start}, {end}) of {len(layers)} layers")
+            self._arena[layers.start : layers.stop, :, :, slots] = block.reshape(shape)
 
     def compute(self, handle: KVHandle, token_ids: list[int], start: int, end: int) -> bool:
         """Write KV of tokens [start, end): bytes drawn from each token's id, place and layer. False: released."""
@@ -90,6 +105,14 @@ class StubKV:
         if slots is None:
             raise ValueError(f"KV handle {handle.handle_id} is not reserved (any more)")
         return slots
+
+
+def _runs(slots: np.ndarray) -> Iterator[tuple[int, int]]:
+    """`slots` as runs of neighbours (first, count)."""
+    borders = np.flatnonzero(np.diff(slots) != 1) + 1
+    for run in np.split(slots, borders):
+        if len(run):
+            yield int(run[0]), len(run)
 
 
 def _token_kv(token_id: int, position: int) -> np.ndarray:

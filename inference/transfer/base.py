@@ -1,4 +1,4 @@
-"""What every transport of KV offers: a receiver on workers that write answers, a sender on prefill workers.
+"""What the two ends of a hand-off share: bounds, settings, counts, and what they ask of an engine.
 
 The contract, whatever carries the bytes:
 
@@ -8,20 +8,24 @@ The contract, whatever carries the bytes:
 *   A fill ends in exactly one of: accepted, refused, aborted. In the last two the receiver has given the ticket's
     blocks back. A lost connection, a late peer and a cancelled call are aborts.
 *   Every refusal is a `TandemError` on both sides and counted once per side, by its code.
+*   A pair that can't use the transport it should uses the next one, and that is counted, too.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
+import numpy as np
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import Address
-from inference.engine.interface import EngineInfo, KVHandle, Progress
+from inference.contracts.states import KVTransport
+from inference.engine.interface import EngineInfo, KVHandle, KVMemory, Progress
 
 
 class TransferLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,8 +33,9 @@ class TransferLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     open_s: connect, authenticate and open a fill. frame_s: one frame to leave. verdict_s: commit until accepted.
     abort_s: telling the peer of an abort or a refusal. idle_s: the sender closes a connection unused for so long;
-    receiver_idle_s: the receiver one that is silent for so long. frame_bytes: size of a Data frame. connections: most
-    at once on a receiver. idle_connections: most kept per target by a sender.
+    receiver_idle_s: the receiver one that is silent for so long. frame_bytes: most KV of a Data frame.
+    shared_frame_bytes: the same where frames only say where it lies. connections: most at once on a receiver.
+    idle_connections: most kept per target by a sender.
     """
 
     open_s: float = 5.0
@@ -40,19 +45,39 @@ class TransferLimits(msgspec.Struct, frozen=True, kw_only=True):
     idle_s: float = 30.0
     receiver_idle_s: float = 300.0
     frame_bytes: int = 1024 * 1024
+    shared_frame_bytes: int = 16 * 1024 * 1024
     connections: int = 512
     idle_connections: int = 8
 
 
+class TransferSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How KV is to travel.
+
+    transports: may be used, the best first; TCP always may. streams: TCP connections that carry one fill.
+    wire_dtype: "bfloat16" halves the bytes of float32 KV over TCP; answers may then differ from those of one process,
+    so it is off ("") unless asked for. by_layer: send each layer when it is computed, not the whole chunk afterwards.
+    """
+
+    transports: tuple[KVTransport, ...] = (KVTransport.SHARED_MEMORY, KVTransport.TCP)
+    streams: int = 2
+    wire_dtype: str = ""
+    by_layer: bool = False
+
+
 @dataclass(slots=True)
 class TransferCounters:
-    """What one worker's transfers did since it started. failures: by (side, code)."""
+    """What one worker's transfers did since it started.
+
+    fills_sent, fills_received: accepted ones, by the transport that they took. failures: by (side, code). fallbacks:
+    connections that had to take another transport than the one they should, by (that one, the one taken).
+    """
 
     bytes_sent: int = 0
     bytes_received: int = 0
-    fills_sent: int = 0
-    fills_received: int = 0
+    fills_sent: Counter[KVTransport] = field(default_factory=Counter)
+    fills_received: Counter[KVTransport] = field(default_factory=Counter)
     failures: Counter[tuple[str, ErrorCode]] = field(default_factory=Counter)
+    fallbacks: Counter[tuple[KVTransport, KVTransport]] = field(default_factory=Counter)
 
     def fail(self, side: str, code: ErrorCode) -> None:
         """Count one failure on `side` ("sender" or "receiver"). A client that left is none."""
@@ -73,11 +98,13 @@ class PushOrder:
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """An accepted fill. busy_s: time spent exporting and sending, without waiting for the model."""
+    """An accepted fill. tokens: of the prompt that it covers. bytes: that travelled, over `transport`. busy_s: time
+    spent reading KV and sending it, without waiting for the model."""
 
     tokens: int
     bytes: int
     busy_s: float
+    transport: KVTransport
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +125,16 @@ class KVSource(Protocol):
     @property
     def info(self) -> EngineInfo: ...
 
-    def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> memoryview: ...
+    @property
+    def kv_memory(self) -> KVMemory | None: ...
+
+    def reserve(self, capacity: int) -> KVHandle: ...
+
+    def release(self, handle: KVHandle) -> None: ...
+
+    def kv_spans(self, handle: KVHandle, start: int, end: int) -> list[tuple[int, int]]: ...
+
+    def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> Sequence[memoryview]: ...
 
 
 class KVStore(Protocol):
@@ -107,24 +143,8 @@ class KVStore(Protocol):
     @property
     def info(self) -> EngineInfo: ...
 
-    def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview) -> None: ...
+    def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> Sequence[memoryview]: ...
 
-
-class KVSender(Protocol):
-    async def push(self, order: PushOrder, computed: Computed) -> Pushed:
-        """Send KV as it is computed and return once the receiver accepted it. Cancelling aborts the fill there.
-
-        Raises:
-            TandemError: the receiver's refusal, or TRANSFER_FAILED.
-        """
-
-    async def close(self) -> None:
-        """Close idle connections. Pushes under way are their callers' to cancel."""
-
-
-class KVReceiver(Protocol):
-    async def listen(self, host: str, port: int = 0) -> int:
-        """Bind and start receiving into the ticket table; the bound port."""
-
-    async def close(self) -> None:
-        """Stop listening and end all connections, which aborts open fills."""
+    def import_kv(
+        self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview | np.ndarray
+    ) -> None: ...

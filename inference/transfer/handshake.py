@@ -1,7 +1,8 @@
 """Mutual proof of the cluster secret at the start of a connection (challenge and response, HMAC-SHA256).
 
 Each side signs both challenges, so an answer fits one connection only, and under its own name, so that it can't be
-mirrored back. A sender that gets no proof says so before it leaves, so that both ends know of the refusal.
+mirrored back. A sender that gets no proof says so before it leaves, so that both ends know of the refusal. From then on
+both seal their frames with keys that come from the secret and both challenges.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _CHALLENGE_BYTES = 32
 H = TypeVar("H", bound=wire.Header)
 
 
-async def admit_sender(link: Link, secret: str) -> None:
+async def admit_sender(link: Link, secret: str, welcome: wire.Welcome) -> None:
     """The receiver's side.
 
     Raises:
@@ -39,11 +40,12 @@ async def admit_sender(link: Link, secret: str) -> None:
         raise TandemError(ErrorCode.UNAUTHENTICATED, f"the sender gave no proof: {error.message}") from error
     if not verify_challenge(secret, "sender", both, proof.answer):
         raise TandemError(ErrorCode.UNAUTHENTICATED, "the sender does not know this cluster's secret")
-    await link.send(wire.Welcome())
+    _seal(link, secret, both, mine="receiver", theirs="sender")
+    await link.send(welcome)
 
 
-async def greet_receiver(link: Link, secret: str) -> None:
-    """The sender's side; it proves itself only to a receiver that did so first.
+async def greet_receiver(link: Link, secret: str) -> wire.Welcome:
+    """The sender's side; it proves itself only to a receiver that did so first. What the receiver is.
 
     Raises:
         TandemError: as `admit_sender`, or the receiver's refusal.
@@ -59,7 +61,16 @@ async def greet_receiver(link: Link, secret: str) -> None:
             await link.drain()
         raise refusal
     await link.send(wire.Proof(answer=sign_challenge(secret, "sender", both)))
-    await _expect(link, wire.Welcome)
+    _seal(link, secret, both, mine="sender", theirs="receiver")
+    return await _expect(link, wire.Welcome)
+
+
+def _seal(link: Link, secret: str, both: bytes, *, mine: str, theirs: str) -> None:
+    link.seal(
+        outgoing=sign_challenge(secret, f"frames of the {mine}", both),
+        incoming=sign_challenge(secret, f"frames of the {theirs}", both),
+        checksums=sign_challenge(secret, "checksums", both),
+    )
 
 
 async def _expect(link: Link, kind: type[H]) -> H:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import Address
@@ -16,6 +16,9 @@ from inference.transfer.tls_layer import TlsLayer
 
 _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 
+#: Most pieces that the kernel takes in one call (IOV_MAX).
+_PIECES_PER_CALL = 1024
+
 
 class LinkClosed(ConnectionError):
     """The peer ended the connection."""
@@ -24,7 +27,8 @@ class LinkClosed(ConnectionError):
 class Link:
     """Frames over a connected socket. One task may send while another receives; never two of a kind.
 
-    broken: a frame was left half sent, or TLS did not come about, so nothing more can be sent here.
+    broken: a frame was left half sent, or TLS did not come about, so nothing more can be sent here. seed: of checksums
+    over payloads here.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -36,6 +40,8 @@ class Link:
         self._loop = asyncio.get_running_loop()
         self._buffer = memoryview(bytearray(wire.MAX_HEADER_BYTES))
         self._tls: TlsLayer | None = None
+        self._outgoing, self._incoming = wire.Seal(), wire.Seal()
+        self.seed = 0
         self.broken = False
 
     @classmethod
@@ -82,12 +88,46 @@ class Link:
         self._tls = layer
         self.broken = False
 
-    async def send(self, header: wire.Header, payload: memoryview | None = None) -> None:
+    def seal(self, *, outgoing: bytes, incoming: bytes, checksums: bytes) -> None:
+        """From the next frame on, code what is sent and check what comes with these keys."""
+        self._outgoing, self._incoming = wire.Seal(outgoing), wire.Seal(incoming)
+        self.seed = int.from_bytes(checksums[:8], "big")
+
+    async def send(self, header: wire.Header, payload: Sequence[memoryview] = ()) -> None:
+        """payload: in as many pieces as it lies in memory; they are read before this returns."""
         self.broken = True
-        await self._put(wire.encode(header, payload.nbytes if payload is not None else 0))
-        if payload is not None:
-            await self._put(payload)
+        frame = wire.encode(header, sum(piece.nbytes for piece in payload), self._outgoing)
+        if self._tls is not None:
+            for piece in (memoryview(frame), *payload):
+                await self._tls.send_all(piece)
+        elif payload:
+            await self._gather([memoryview(frame), *(piece.cast("B") for piece in payload)])
+        else:
+            await self._loop.sock_sendall(self._sock, frame)
         self.broken = False
+
+    async def _gather(self, pieces: list[memoryview]) -> None:
+        """Send `pieces` from where they are; whatever the kernel does not take at once waits until it has room."""
+        first = 0
+        while first < len(pieces):
+            try:
+                sent = self._sock.sendmsg(pieces[first : first + _PIECES_PER_CALL])
+            except (BlockingIOError, InterruptedError):
+                await self._writable()
+                continue
+            while first < len(pieces) and sent >= pieces[first].nbytes:
+                sent -= pieces[first].nbytes
+                first += 1
+            if sent:
+                pieces[first] = pieces[first][sent:]
+
+    async def _writable(self) -> None:
+        ready = asyncio.Event()
+        self._loop.add_writer(self._sock.fileno(), ready.set)
+        try:
+            await ready.wait()
+        finally:
+            self._loop.remove_writer(self._sock.fileno())
 
     async def receive(self, max_payload: int = wire.MAX_PAYLOAD_BYTES) -> tuple[wire.Header, memoryview]:
         """The next frame; its payload is valid until the next call.
@@ -97,7 +137,7 @@ class Link:
             TandemError: the bytes are no frame, damaged, of another version, or too big.
         """
         preamble = wire.decode_preamble(bytes(await self._read(wire.PREAMBLE_BYTES)), max_payload)
-        header = wire.decode_header(preamble, bytes(await self._read(preamble.header_bytes)))
+        header = wire.decode_header(preamble, bytes(await self._read(preamble.header_bytes)), self._incoming)
         return header, await self._read(preamble.payload_bytes)
 
     async def _read(self, size: int) -> memoryview:
@@ -111,9 +151,6 @@ class Link:
                 raise LinkClosed("the peer closed the connection")
             got += count
         return view
-
-    def _put(self, data: bytes | memoryview) -> Awaitable[None]:
-        return self._loop.sock_sendall(self._sock, data) if self._tls is None else self._tls.send_all(data)
 
     def _take_into(self, view: memoryview) -> Awaitable[int]:
         return self._loop.sock_recv_into(self._sock, view) if self._tls is None else self._tls.receive_into(view)

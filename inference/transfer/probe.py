@@ -42,8 +42,8 @@ from inference.transfer.probe_kv import (
     prompt_of,
     ticket_id,
 )
-from inference.transfer.receiver import TcpReceiver
-from inference.transfer.sender import TcpSender
+from inference.transfer.receiver import KVReceiver
+from inference.transfer.sender import KVSender
 
 #: Small round trips whose median is the latency.
 ROUND_TRIPS = 21
@@ -67,7 +67,7 @@ async def measure(
     trust = tls.client if tls is not None else None
     latency_s = await _latency(target, measurement, secret, trust)
     engine = ProbeEngine()
-    sender = TcpSender(secret=secret, engine=engine, counters=TransferCounters(), limits=_LIMITS, tls=trust)
+    sender = KVSender(secret=secret, engine=engine, counters=TransferCounters(), limits=_LIMITS, tls=trust)
     try:
         tokens = max(1, size_bytes // BYTES_PER_TOKEN)
         await _push(sender, target, ticket_id(measurement, WARM_UP, min(tokens, WARM_UP_BYTES // BYTES_PER_TOKEN)))
@@ -117,7 +117,7 @@ async def _round_trip(link: Link, ticket: str) -> float:
     return seconds
 
 
-async def _push(sender: TcpSender, target: Address, ticket: str) -> int:
+async def _push(sender: KVSender, target: Address, ticket: str) -> int:
     prompt = prompt_of(ticket)
     computed: Computed = asyncio.Queue()
     computed.put_nowait(Progress(start=0, end=len(prompt), done=True))
@@ -140,7 +140,7 @@ async def listen(
     """The listening side; returns once a sender has measured."""
     engine = ProbeEngine()
     tickets = ProbeTickets(measurement=measurement, most_tokens=max(1, size_bytes // BYTES_PER_TOKEN))
-    receiver = TcpReceiver(
+    receiver = KVReceiver(
         secret=secret,
         engine=engine,
         tickets=tickets,

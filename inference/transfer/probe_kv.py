@@ -6,9 +6,11 @@ from __future__ import annotations
 import asyncio
 import time
 
+import numpy as np
+
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import Sampling
-from inference.engine.interface import EngineInfo, KVHandle
+from inference.engine.interface import EngineInfo, KVHandle, KVMemory
 from inference.transfer.tickets import HeldTicket, TicketTable
 
 LAYERS = 32
@@ -44,19 +46,30 @@ INFO = EngineInfo(
 
 
 class ProbeEngine:
-    """See `KVSource` and `KVStore`."""
+    """See `KVSource` and `KVStore`; its KV can't be read by another process, since the network is to be measured."""
+
+    kv_memory: KVMemory | None = None
 
     def __init__(self) -> None:
         self.info = INFO
         self._bytes = memoryview(bytearray(0))
 
-    def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> memoryview:
+    def reserve(self, capacity: int) -> KVHandle:
+        return KVHandle(handle_id=0, capacity=capacity)
+
+    def release(self, handle: KVHandle) -> None:
+        pass
+
+    def kv_spans(self, handle: KVHandle, start: int, end: int) -> list[tuple[int, int]]:
+        return [(start, end - start)]
+
+    def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> list[memoryview]:
         size = len(layers) * (end - start) * (BYTES_PER_TOKEN // LAYERS)
         if len(self._bytes) < size:
             self._bytes = memoryview(bytearray(size))
-        return self._bytes[:size]
+        return [self._bytes[:size]]
 
-    def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview) -> None:
+    def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview | np.ndarray) -> None:
         expected = len(layers) * (end - start) * (BYTES_PER_TOKEN // LAYERS)
         if data.nbytes != expected:
             raise ValueError(f"{data.nbytes} bytes came where {expected} fit")

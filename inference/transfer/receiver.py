@@ -1,4 +1,4 @@
-"""Receives KV over TCP into the blocks of tickets."""
+"""Receives KV into the blocks of tickets."""
 
 from __future__ import annotations
 
@@ -11,18 +11,23 @@ from collections.abc import Coroutine
 import structlog
 
 from inference.contracts.errors import ErrorCode, TandemError
+from inference.contracts.states import KVTransport
+from inference.engine.interface import EngineInfo
 from inference.transfer import wire
 from inference.transfer.base import KVStore, TransferCounters, TransferLimits
 from inference.transfer.fills import Fills
 from inference.transfer.handshake import admit_sender
 from inference.transfer.link import Link
+from inference.transfer.memory import NotReachable, PeerMemory, machine, map_memory
+from inference.transfer.nixl_memory import NixlImport
 from inference.transfer.tickets import TicketTable
+from inference.transfer.trial import check_trial
 
 log = structlog.get_logger()
 
 
-class TcpReceiver:
-    """See `KVReceiver`. engine: must have started before a ticket is issued. tls: how it answers; None: in clear."""
+class KVReceiver:
+    """Listens for senders. engine: must have started before a ticket is issued. tls: how it answers; None: in clear."""
 
     def __init__(
         self,
@@ -37,13 +42,14 @@ class TcpReceiver:
         self._secret = secret
         self._tls = tls
         self._engine = engine
-        self._tickets = tickets
+        self._fills = Fills(engine, tickets, counters)
         self._counters = counters
         self._limits = limits
         self._listener: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self, host: str, port: int = 0) -> int:
+        """Bind and start receiving into the ticket table; the bound port."""
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         self._listener = socket.create_server((host, port), family=found[0][0], backlog=128)
         self._listener.setblocking(False)
@@ -51,6 +57,7 @@ class TcpReceiver:
         return int(self._listener.getsockname()[1])
 
     async def close(self) -> None:
+        """Stop listening and end all connections, which aborts open fills."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -79,34 +86,47 @@ class TcpReceiver:
 
     async def _serve(self, link: Link, host: str) -> None:
         """One connection from hello to its end; whatever ends it ends its fills."""
-        fills = Fills(self._engine, self._tickets, self._counters)
+        connection = _Connection(link, self._engine, self._limits)
         cause = TandemError(ErrorCode.TRANSFER_FAILED, "the connection from the prefill worker was lost")
         try:
             async with asyncio.timeout(self._limits.open_s):
                 if self._tls is not None:
                     await link.answer_over(self._tls)
-                await admit_sender(link, self._secret)
-            await self._receive(link, fills)
+                await admit_sender(link, self._secret, self._welcome())
+            await self._receive(connection)
         except TandemError as error:
             cause = error
             self._counters.fail("receiver", cause.code)
             log.warning("kv transfer: connection refused", peer=host, code=cause.code, reason=cause.message)
-            fills.abandon(cause)  # blocks first, courtesy second
+            self._fills.abandon(connection, cause)  # blocks first, courtesy second
             await self._say_why(link, cause)
         except OSError as error:  # closed, reset, or silent for too long
             log.debug("kv transfer: connection ended", peer=host, reason=str(error))
         finally:
-            fills.abandon(cause)
-            link.close()
+            self._fills.abandon(connection, cause)
+            connection.close()
 
-    async def _receive(self, link: Link, fills: Fills) -> None:
+    def _welcome(self) -> wire.Welcome:
+        try:
+            info = self._engine.info
+        except TandemError:  # it is still loading, and holds no ticket
+            return wire.Welcome(machine=machine())
+        return wire.Welcome(
+            machine=machine(), fingerprint=info.fingerprint, block_size=info.block_size, kv_dtype=info.kv_dtype
+        )
+
+    async def _receive(self, connection: _Connection) -> None:
         while True:
             async with asyncio.timeout(self._limits.receiver_idle_s):
-                header, payload = await link.receive()
-            reply = fills.handle(header, payload)
-            if reply is not None:
-                async with asyncio.timeout(self._limits.frame_s):
-                    await link.send(reply)
+                header, payload = await connection.link.receive()
+            match header:
+                case wire.Offer():
+                    await connection.consider(header)
+                case wire.Trial():
+                    await check_trial(header, payload, connection.memory, connection.seed)
+                    await connection.tell(wire.Tried())
+                case _:
+                    await self._fills.handle(connection, header, payload)
             await asyncio.sleep(0)  # a fast sender must not starve the token streams
 
     async def _say_why(self, link: Link, cause: TandemError) -> None:
@@ -115,3 +135,47 @@ class TcpReceiver:
                 if not link.broken:
                     await link.send(wire.Refused(code=cause.code, message=cause.message))
                 await link.drain()
+
+
+class _Connection:
+    """See `fills.Peer`."""
+
+    def __init__(self, link: Link, engine: KVStore, limits: TransferLimits) -> None:
+        self.link = link
+        self.refused: set[str] = set()
+        self.memory: PeerMemory | None = None
+        self._engine = engine
+        self._limits = limits
+        self._sending = asyncio.Lock()
+
+    @property
+    def seed(self) -> int:
+        return self.link.seed
+
+    async def tell(self, header: wire.Header) -> None:
+        async with self._sending, asyncio.timeout(self._limits.frame_s):
+            await self.link.send(header)
+
+    async def consider(self, offer: wire.Offer) -> None:
+        """Agree to read from the sender's memory, if that can be done from here."""
+        try:
+            self.memory = await _reach(offer, self._engine.info)
+        except NotReachable as error:
+            log.warning("kv transfer: offer declined", transport=offer.transport, reason=str(error))
+            await self.tell(wire.Declined(reason=str(error)))
+        else:
+            await self.tell(wire.Agreed())
+
+    def close(self) -> None:
+        self.link.close()
+        if self.memory is not None:
+            self.memory.close()
+
+
+async def _reach(offer: wire.Offer, info: EngineInfo) -> PeerMemory:
+    """Raises `NotReachable` with the reason."""
+    if offer.transport is KVTransport.SHARED_MEMORY:
+        return await map_memory(offer, info)
+    if offer.transport is KVTransport.NIXL:
+        return NixlImport(offer, info)
+    raise NotReachable(f"{offer.transport} needs no offer")

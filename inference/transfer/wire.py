@@ -1,44 +1,52 @@
-"""The KV transfer protocol: frames, their headers, and the rules both ends share. Pure; no socket here.
+"""The KV transfer protocol: frames, their headers, and the sums both ends share. Pure; no socket here.
 
 A frame is a preamble, a header (MessagePack, one of the structs below) and raw bytes:
 
-    magic "TKV\\0" | version u16 | header bytes u16 | payload bytes u32 | sum u32 | header | payload
+    magic "TKV\\0" | version u16 | header bytes u16 | payload bytes u32 | code 16 bytes | header | payload
 
-The sum is XXH32 over all before it and the header; payloads have a checksum in their header.
-
-One connection, sender on the left; every message names its ticket, so fills may interleave:
+The code is a `Seal`'s. Payloads have a checksum in their header. One connection, sender on the left; every message
+names its ticket, so fills may interleave:
 
     Hello(challenge)        ──>
                             <──  Challenge(answer, challenge)      each side proves that it knows the cluster secret
     Proof(answer)           ──>
-                            <──  Welcome
+                            <──  Welcome(what the receiver is)     from here on both seal what they send with a key
+    Offer(transport, ...)   ──>                                    how payloads could travel beside the frames
+                            <──  Agreed | Declined(reason)         without an offer, or declined: within the frames
     Open(ticket, ...)       ──>                                    the sender's fingerprint, prompt digest and count
-                            <──  Opened
-    Data(slice, checksum)+  ──>                                    KV bytes, [layer, K|V, head, token, dim]
+                            <──  Opened(start, key)                only tokens from `start` on are to travel
+    Join(ticket, key)       ──>                                    on a further connection, which then carries Data too
+    Data(place, checksum)+  ──>                                    KV bytes, [layer, K|V, head, token, dim]
     Commit(digest, tokens)  ──>
                             <──  Accepted                          only now may a token be made from this KV
     Abort                   ──>
 
+    Trial(checksum)         ──>                                    a payload that goes nowhere: preflight
+                            <──  Tried
+
 Instead of any answer the receiver may send `Refused`; it has then given the ticket's blocks back. A connection that
-ends aborts the fills that were open on it.
+ends aborts the fills that were open on it or joined by it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import xxhash
 
 from inference.contracts.errors import ErrorCode, TandemError
+from inference.contracts.states import KVTransport
 
 MAGIC = b"TKV\0"
-VERSION = 2
+VERSION = 3
 _SIZES = struct.Struct("!4sHHI")
-_SUM = struct.Struct("!I")
-PREAMBLE_BYTES = _SIZES.size + _SUM.size
+_CODE_BYTES = 16
+PREAMBLE_BYTES = _SIZES.size + _CODE_BYTES
 MAX_HEADER_BYTES = 16 * 1024
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 
@@ -57,24 +65,68 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True, tag="proof"):
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True, tag="welcome"):
-    """The sender is authenticated."""
+    """The sender is authenticated. What the receiver is, as far as it knows yet (its engine may still be loading):
+    fingerprint and `block_size` of its engine, `kv_dtype` of its KV, and the boot of the machine that it runs on."""
+
+    machine: str = ""
+    fingerprint: str = ""
+    block_size: int = 0
+    kv_dtype: str = ""
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True, tag="offer"):
+    """The sender's KV lies in memory of this shape, [layers, K|V, heads, slots, bytes of one head of one token], which
+    the receiver may read over `transport`.
+
+    SHARED_MEMORY: file `fd` of process `pid`, known again by `device` and `inode`. NIXL: at `address` of the agent that
+    `agent` describes.
+    """
+
+    transport: KVTransport
+    shape: tuple[int, int, int, int, int]
+    pid: int = 0
+    fd: int = -1
+    device: int = 0
+    inode: int = 0
+    address: int = 0
+    agent: bytes = b""
+
+
+class Agreed(msgspec.Struct, frozen=True, kw_only=True, tag="agreed"):
+    """Data frames of this connection have no payload from here on: it is read where the `Offer` said."""
+
+
+class Declined(msgspec.Struct, frozen=True, kw_only=True, tag="declined"):
+    reason: str
 
 
 class Open(msgspec.Struct, frozen=True, kw_only=True, tag="open"):
-    """Begins the fill of a ticket. tokens, prompt_digest: count and `digest_of_prompt` of the prompt."""
+    """Begins the fill of a ticket. tokens, prompt_digest: count and `digest_of_prompt` of the prompt. wire_dtype: of
+    the payloads, where it is narrower than that of the KV."""
 
     ticket_id: str
     fingerprint: str
     tokens: int
     prompt_digest: int
+    wire_dtype: str = ""
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True, tag="opened"):
+    """start: the receiver has KV of the tokens before it. key: what another connection has to name to join."""
+
     ticket_id: str
+    start: int = 0
+    key: bytes = b""
+
+
+class Join(msgspec.Struct, frozen=True, kw_only=True, tag="join"):
+    ticket_id: str
+    key: bytes
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, tag="data"):
-    """KV of tokens [start, end) of layers [first_layer, end_layer), as payload. checksum: XXH3-64 of the payload."""
+    """KV of tokens [start, end) of layers [first_layer, end_layer). checksum: `checksum` of its bytes in wire layout.
+    slot: where the first of the tokens lies in the sender's memory, when the bytes are not the payload."""
 
     ticket_id: str
     first_layer: int
@@ -82,11 +134,12 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, tag="data"):
     start: int
     end: int
     checksum: int
+    slot: int | None = None
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, tag="commit"):
-    """Ends a fill. bytes: payload bytes sent. digest: `FrameDigest` over all its frames. first_tokens: one of each
-    answer."""
+    """Ends a fill. tokens: that were sent of the prompt, with those before `Opened.start`. bytes: sent in all. digest:
+    `FrameDigest` over all its frames. first_tokens: one of each answer."""
 
     ticket_id: str
     tokens: int
@@ -107,6 +160,20 @@ class Abort(msgspec.Struct, frozen=True, kw_only=True, tag="abort"):
     reason: str
 
 
+class Trial(msgspec.Struct, frozen=True, kw_only=True, tag="trial"):
+    """As `Data`, of no ticket: the receiver takes the bytes, compares the checksum and throws them away."""
+
+    first_layer: int
+    end_layer: int
+    tokens: int
+    checksum: int
+    slot: int | None = None
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True, tag="tried"):
+    """The bytes of a `Trial` were those that its sender had."""
+
+
 class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
     """ticket_id None: the whole connection is refused. `code` is an `ErrorCode`."""
 
@@ -115,17 +182,38 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
     ticket_id: str | None = None
 
 
-Header = Hello | Challenge | Proof | Welcome | Open | Opened | Data | Commit | Accepted | Abort | Refused
+Header = (
+    Hello | Challenge | Proof | Welcome | Offer | Agreed | Declined | Open | Opened | Join | Data | Commit | Accepted
+    | Abort | Trial | Tried | Refused
+)  # fmt: skip
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Header)
 
 
-def encode(header: Header, payload_bytes: int = 0) -> bytes:
+class Seal:
+    """Codes over the frames that one side sends on one connection, in their order.
+
+    With a key (after the handshake) no frame can be forged, changed, repeated, dropped or moved without the next reader
+    noticing; without one (before it) only damage is noticed.
+    """
+
+    def __init__(self, key: bytes = b"") -> None:
+        self._key = key
+        self._count = 0
+
+    def next(self, sizes: bytes, body: bytes) -> bytes:
+        """The code of the next frame. Each call is one frame."""
+        place = self._count.to_bytes(8, "big")
+        self._count += 1
+        return hashlib.blake2b(place + sizes + body, key=self._key, digest_size=_CODE_BYTES).digest()
+
+
+def encode(header: Header, payload_bytes: int = 0, seal: Seal | None = None) -> bytes:
     """Preamble and header of a frame whose payload of `payload_bytes` follows."""
     body = _encoder.encode(header)
     sizes = _SIZES.pack(MAGIC, VERSION, len(body), payload_bytes)
-    return sizes + _SUM.pack(_sum(sizes, body)) + body
+    return sizes + (seal or Seal()).next(sizes, body) + body
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,22 +247,20 @@ def decode_preamble(raw: bytes, max_payload: int = MAX_PAYLOAD_BYTES) -> Preambl
     return Preamble(raw, header_bytes, payload_bytes)
 
 
-def decode_header(preamble: Preamble, body: bytes) -> Header:
+def decode_header(preamble: Preamble, body: bytes, seal: Seal | None = None) -> Header:
     """Read the header that follows `preamble`.
 
     Raises:
-        TandemError: CHECKSUM_MISMATCH when preamble or header was damaged, TRANSFER_FAILED when it is no header.
+        TandemError: CHECKSUM_MISMATCH when it is not what the peer sealed as its next frame, TRANSFER_FAILED when it is
+            no header.
     """
-    if _SUM.unpack_from(preamble.raw, _SIZES.size) != (_sum(preamble.raw[: _SIZES.size], body),):
-        raise TandemError(ErrorCode.CHECKSUM_MISMATCH, "a header was damaged on its way")
+    code = (seal or Seal()).next(preamble.raw[: _SIZES.size], body)
+    if not hmac.compare_digest(preamble.raw[_SIZES.size :], code):
+        raise TandemError(ErrorCode.CHECKSUM_MISMATCH, "a header was damaged, forged or out of turn")
     try:
         return _decoder.decode(body)
     except msgspec.MsgspecError as error:
         raise TandemError(ErrorCode.TRANSFER_FAILED, f"unreadable KV transfer header: {error}") from error
-
-
-def _sum(sizes: bytes, body: bytes) -> int:
-    return xxhash.xxh32_intdigest(sizes + body)
 
 
 def error_of(code: str, message: str) -> TandemError:
@@ -185,8 +271,12 @@ def error_of(code: str, message: str) -> TandemError:
         return TandemError(ErrorCode.TRANSFER_FAILED, f"{code}: {message}")
 
 
-def checksum(payload: bytes | memoryview) -> int:
-    return xxhash.xxh3_64_intdigest(payload)
+def checksum(pieces: Iterable[bytes | memoryview], seed: int = 0) -> int:
+    """XXH3-64 over `pieces`, one after another. seed: the connection's, which nobody outside of it knows."""
+    digest = xxhash.xxh3_64(seed=seed)
+    for piece in pieces:
+        digest.update(piece)
+    return digest.intdigest()
 
 
 def digest_of_prompt(token_ids: Sequence[int]) -> int:
@@ -194,63 +284,14 @@ def digest_of_prompt(token_ids: Sequence[int]) -> int:
 
 
 class FrameDigest:
-    """Running XXH3-64 over place and checksum of each frame: covers order and content without a second pass."""
+    """Sum over place and checksum of each frame of a fill, in whatever order they come: a second, independent count of
+    what was sent and what arrived."""
 
     _ENTRY = struct.Struct("<IIIIQ")
 
     def __init__(self) -> None:
-        self._hash = xxhash.xxh3_64()
+        self.value = 0
 
     def add(self, data: Data) -> None:
-        self._hash.update(self._ENTRY.pack(data.first_layer, data.end_layer, data.start, data.end, data.checksum))
-
-    @property
-    def value(self) -> int:
-        return self._hash.intdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """Tokens [start, end) of `layers`: what one Data frame carries."""
-
-    layers: range
-    start: int
-    end: int
-
-
-def slices(layers: int, start: int, end: int, bytes_per_token: int, limit: int) -> Iterator[Slice]:
-    """Cut the KV of tokens [start, end) of all `layers` into frames of at most `limit` bytes (one token of one layer at
-    least), tokens outside, layers inside."""
-    per_layer = -(-bytes_per_token // layers)
-    tokens_a_frame = max(1, min(end - start, limit // per_layer))
-    layers_a_frame = max(1, limit // (per_layer * tokens_a_frame))
-    for first in range(start, end, tokens_a_frame):
-        last = min(first + tokens_a_frame, end)
-        for layer in range(0, layers, layers_a_frame):
-            yield Slice(range(layer, min(layer + layers_a_frame, layers)), first, last)
-
-
-class Coverage:
-    """Which tokens of which layers have arrived. Per layer they must come in order, each once."""
-
-    def __init__(self, layers: int, tokens: int) -> None:
-        self._tokens = tokens
-        self._arrived = [0] * layers
-
-    def add(self, data: Data) -> None:
-        """Raises `TandemError(TOKEN_COUNT_MISMATCH)` for a gap, a repetition, or a place outside of the prompt."""
-        inside = 0 <= data.first_layer < data.end_layer <= len(self._arrived) and data.start < data.end <= self._tokens
-        layers = range(data.first_layer, data.end_layer) if inside else range(0)
-        if not inside or any(self._arrived[layer] != data.start for layer in layers):
-            raise TandemError(
-                ErrorCode.TOKEN_COUNT_MISMATCH,
-                f"KV of tokens [{data.start}, {data.end}) of layers [{data.first_layer}, {data.end_layer}) was not "
-                f"expected: {min(self._arrived)} of {self._tokens} tokens of {len(self._arrived)} layers are here",
-            )
-        for layer in layers:
-            self._arrived[layer] = data.end
-
-    @property
-    def tokens(self) -> int:
-        """Tokens that are here in every layer."""
-        return min(self._arrived)
+        entry = self._ENTRY.pack(data.first_layer, data.end_layer, data.start, data.end, data.checksum)
+        self.value = (self.value + xxhash.xxh3_64_intdigest(entry)) % 2**64

@@ -12,9 +12,9 @@ from inference.contracts.reports import WorkerLoad
 from inference.contracts.specs import WorkerSpec
 from inference.contracts.states import Role
 from inference.process.tls import NodeTls
-from inference.transfer.base import KVReceiver, KVSender, TransferCounters
-from inference.transfer.receiver import TcpReceiver
-from inference.transfer.sender import TcpSender
+from inference.transfer.base import TransferCounters
+from inference.transfer.receiver import KVReceiver
+from inference.transfer.sender import KVSender
 from inference.transfer.tickets import TicketState, TicketTable
 from inference.worker.answer import AnswerService
 from inference.worker.blocks import BlockQueue
@@ -44,18 +44,19 @@ class Duties:
             on_expired=lambda: self._counters.fail("receiver", ErrorCode.TICKET_EXPIRED),
         )
         self.answers = AnswerService(state, self.tickets, recorder)
-        self._sender: KVSender = TcpSender(
+        self._sender = KVSender(
             secret=secret,
             engine=engine,
             counters=self._counters,
             limits=limits.transfer,
+            settings=limits.handoff,
             tls=tls.client if tls is not None else None,
         )
         self.prefills = PrefillService(state, self._blocks, recorder, self._counters, self._sender)
         self.metrics = WorkerMetrics(spec, recorder, self._counters, self.load_if_ready)
         self._receiver: KVReceiver | None = None
         if spec.role is Role.DECODE:
-            self._receiver = TcpReceiver(
+            self._receiver = KVReceiver(
                 secret=secret,
                 engine=engine,
                 tickets=self.tickets,

@@ -1,10 +1,11 @@
-"""Every deadline and bound of a worker, in one place, so that a test or an operator can set them."""
+"""Every deadline and bound of a worker, and how it hands KV over, in one place, so that a test or an operator can set
+them."""
 
 from __future__ import annotations
 
 import msgspec
 
-from inference.transfer.base import TransferLimits
+from inference.transfer.base import TransferLimits, TransferSettings
 
 
 class WorkerLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,3 +36,4 @@ class WorkerLimits(msgspec.Struct, frozen=True, kw_only=True):
     stop_s: float = 3.0
     max_body_bytes: int = 32 * 1024 * 1024
     transfer: TransferLimits = TransferLimits()
+    handoff: TransferSettings = TransferSettings()

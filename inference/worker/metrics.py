@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from inference.contracts.histogram import Histogram, bucket_value
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.specs import WorkerSpec
+from inference.contracts.states import KVTransport
 from inference.contracts.timings import Counter, Latency
 from inference.transfer.base import TransferCounters
 from inference.worker.windows import WindowRecorder
@@ -76,18 +77,32 @@ class WorkerMetrics(Collector):
             ("local_prefills", "Prompts read by the answering worker.", counted.get(Counter.LOCAL_PREFILLS, 0)),
             ("kv_transfer_sent_bytes", "KV bytes sent to decode workers.", sent),
             ("kv_transfer_received_bytes", "KV bytes received and verified.", received),
-            ("kv_transfers_sent", "Hand-offs accepted by a decode worker.", self._counters.fills_sent),
-            ("kv_transfers_received", "Hand-offs accepted here.", self._counters.fills_received),
         ):
             family = CounterMetricFamily(f"tandem_{name}", text, labels=list(self._labels))
             family.add_metric(list(self._labels.values()), amount)
             yield family
+        yield self._by_transport("sent", "Hand-offs accepted by a decode worker.", self._counters.fills_sent)
+        yield self._by_transport("received", "Hand-offs accepted here.", self._counters.fills_received)
+        fallbacks = CounterMetricFamily(
+            "tandem_kv_transfer_fallbacks",
+            "Connections that had to take another transport than the one they should.",
+            labels=[*self._labels, "wanted", "taken"],
+        )
+        for (wanted, taken), amount in sorted(self._counters.fallbacks.items()):
+            fallbacks.add_metric([*self._labels.values(), wanted.value, taken.value], amount)
+        yield fallbacks
         failures = CounterMetricFamily(
             "tandem_kv_transfer_failures", "Hand-offs refused or lost.", labels=[*self._labels, "side", "cause"]
         )
         for (side, code), amount in sorted(self._counters.failures.items()):
             failures.add_metric([*self._labels.values(), side, code.value], amount)
         yield failures
+
+    def _by_transport(self, what: str, text: str, amounts: Mapping[KVTransport, int]) -> Metric:
+        family = CounterMetricFamily(f"tandem_kv_transfers_{what}", text, labels=[*self._labels, "transport"])
+        for transport in KVTransport:
+            family.add_metric([*self._labels.values(), transport.value], amounts.get(transport, 0))
+        return family
 
     def _durations(self) -> Iterator[Metric]:
         latencies = self._recorder.total.latencies

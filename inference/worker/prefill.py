@@ -21,7 +21,8 @@ from inference.contracts.generation import (
 from inference.contracts.states import FinishReason, Role
 from inference.contracts.timings import Counter, Latency
 from inference.engine.interface import KVHandle, Token
-from inference.transfer.base import FirstTokens, KVSender, Pushed, PushOrder, TransferCounters
+from inference.transfer.base import FirstTokens, Pushed, PushOrder, TransferCounters
+from inference.transfer.sender import KVSender
 from inference.worker.blocks import BlockQueue
 from inference.worker.requests import check_sampling
 from inference.worker.sink import RequestSink, between, delta, typed
@@ -128,6 +129,7 @@ class PrefillService:
                 tokens=pushed.tokens,
                 bytes=pushed.bytes,
                 transfer_s=pushed.busy_s,
+                transport=pushed.transport,
                 timings=WorkerTimings(queue_s=queue_s, prefill_s=prefill_s, handoff_s=handoff_s),
                 cached_tokens=handle.cached_tokens,
             )

@@ -48,10 +48,10 @@ def test_kv_that_was_imported_is_exported_byte_for_byte(start_engine: EngineBuil
     sink = Recorder(ends_with_prefill=True)
     source.prefill(origin, prompt, greedy(2), sink, report_progress=True)
     assert sink.wait().error is None
-    kv = bytes(source.export_kv(origin, layers, 0, len(prompt)))
+    kv = b"".join(source.export_kv(origin, layers, 0, len(prompt)))
     assert len(kv) == len(prompt) * source.info.kv_bytes_per_token
     target.import_kv(copy, layers, 0, len(prompt), memoryview(kv))
-    assert bytes(target.export_kv(copy, layers, 0, len(prompt))) == kv
+    assert b"".join(target.export_kv(copy, layers, 0, len(prompt))) == kv
     for handle in (copy, *held):
         target.release(handle)
 

@@ -129,8 +129,8 @@ def start_hand_over(
                 continue
             for begin in range(0, prefill.info.layers, layers_at_once):
                 layers = range(begin, min(begin + layers_at_once, prefill.info.layers))
-                kv = prefill.export_kv(source, layers, start, chunk.end)
-                decode.import_kv(target, layers, start, chunk.end, kv)
+                kv = b"".join(prefill.export_kv(source, layers, start, chunk.end))
+                decode.import_kv(target, layers, start, chunk.end, memoryview(kv))
     finally:
         prefill.release(source)
     decode.resume(target, list(prompt), tuple(first.ids), sampling, rest)

@@ -12,14 +12,16 @@ from dataclasses import dataclass, field
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import Sampling, TextPrompt
 from inference.contracts.reports import Address
+from inference.contracts.states import KVTransport
 from inference.testing.stub_engine import StubEngine
 from inference.testing.stub_settings import StubSettings
 from inference.transfer import wire
-from inference.transfer.base import FirstTokens, Pushed, PushOrder, TransferCounters, TransferLimits
+from inference.transfer.base import FirstTokens, Pushed, PushOrder, TransferCounters, TransferLimits, TransferSettings
 from inference.transfer.handshake import greet_receiver
 from inference.transfer.link import Link
-from inference.transfer.receiver import TcpReceiver
-from inference.transfer.sender import TcpSender
+from inference.transfer.places import needed, slices
+from inference.transfer.receiver import KVReceiver
+from inference.transfer.sender import KVSender
 from inference.transfer.tickets import HeldTicket, TicketTable
 from inference.worker.sink import RequestSink
 
@@ -28,14 +30,17 @@ SAMPLING = Sampling(max_tokens=8, temperature=0.0)
 PROMPT = "a prompt of more than three blocks, so that several frames travel"
 QUICK = TransferLimits(open_s=2, frame_s=0.5, verdict_s=0.5, abort_s=0.5, idle_s=0.3, frame_bytes=2000)
 
+OVER_TCP = TransferSettings(transports=(KVTransport.TCP,))
+BY_MEMORY = TransferSettings()
+
 
 @dataclass
 class Rig:
     prefill: StubEngine
     decode: StubEngine
     tickets: TicketTable
-    sender: TcpSender
-    receiver: TcpReceiver
+    sender: KVSender
+    receiver: KVReceiver
     target: Address
     sent: TransferCounters
     received: TransferCounters
@@ -66,7 +71,7 @@ class Rig:
             self.prefill.release(handle)
 
     async def link(self) -> Link:
-        """An authenticated connection to write frames on by hand."""
+        """An authenticated connection to write frames on by hand; KV is their payload."""
         link = await Link.connect(self.target)
         await greet_receiver(link, SECRET)
         return link
@@ -80,21 +85,24 @@ class Rig:
         }
         return wire.Open(**(fields | changed))
 
-    def frames(self, ticket: HeldTicket) -> tuple[list[tuple[wire.Data, bytes]], wire.Commit]:
-        """All frames of a right fill of the ticket: computed here, to be sent by hand."""
+    def frames(self, ticket: HeldTicket, seed: int = 0) -> tuple[list[tuple[wire.Data, bytes]], wire.Commit]:
+        """All frames of a right fill of the ticket on a connection of `seed`: computed here, to be sent by hand."""
         info = self.prefill.info
         handle = self.prefill.reserve(len(ticket.token_ids))
         self.prefill.kv.compute(handle, ticket.token_ids, 0, len(ticket.token_ids))
         frames, digest = [], wire.FrameDigest()
-        for piece in wire.slices(info.layers, 0, len(ticket.token_ids), info.kv_bytes_per_token, 1000):
-            payload = bytes(self.prefill.export_kv(handle, piece.layers, piece.start, piece.end))
+        tokens = len(ticket.token_ids)
+        wanted = needed(info.layers, info.windows, tokens, 0)
+        size = info.kv_bytes_per_token // info.layers
+        for piece in slices(wanted, range(info.layers), 0, tokens, size, 1000):
+            payload = b"".join(self.prefill.export_kv(handle, piece.layers, piece.start, piece.end))
             data = wire.Data(
                 ticket_id=ticket.ticket_id,
                 first_layer=piece.layers.start,
                 end_layer=piece.layers.stop,
                 start=piece.start,
                 end=piece.end,
-                checksum=wire.checksum(payload),
+                checksum=wire.checksum([payload], seed),
             )
             digest.add(data)
             frames.append((data, payload))
@@ -134,6 +142,7 @@ async def rig(
     clock=time.monotonic,
     sender_tls: ssl.SSLContext | None = None,
     receiver_tls: ssl.SSLContext | None = None,
+    settings: TransferSettings = OVER_TCP,
 ) -> AsyncIterator[Rig]:
     prefill, decode = StubEngine(prefill_settings), StubEngine(decode_settings)
     sent, received = TransferCounters(), TransferCounters()
@@ -145,10 +154,12 @@ async def rig(
         clock=clock,
         on_expired=lambda: received.fail("receiver", ErrorCode.TICKET_EXPIRED),
     )
-    receiver = TcpReceiver(
+    receiver = KVReceiver(
         secret=SECRET, engine=decode, tickets=tickets, counters=received, limits=limits, tls=receiver_tls
     )
-    sender = TcpSender(secret=sender_secret, engine=prefill, counters=sent, limits=limits, tls=sender_tls)
+    sender = KVSender(
+        secret=sender_secret, engine=prefill, counters=sent, limits=limits, settings=settings, tls=sender_tls
+    )
     prefill.start()
     decode.start()
     target = Address(host="127.0.0.1", port=await receiver.listen("127.0.0.1"))

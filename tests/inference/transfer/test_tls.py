@@ -98,7 +98,7 @@ async def test_frames_of_many_pieces_arrive_whole_in_both_directions_at_once(tls
 
     async def send(link: Link) -> None:
         for _ in range(5):
-            await link.send(header, payload)
+            await link.send(header, [payload])
 
     async def receive(link: Link) -> None:
         for _ in range(5):

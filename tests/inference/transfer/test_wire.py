@@ -21,7 +21,7 @@ def read(frame: bytes, max_payload: int = wire.MAX_PAYLOAD_BYTES) -> tuple[wire.
 
 def raw_frame(body: bytes, version: int = wire.VERSION, payload_bytes: int = 0) -> bytes:
     sizes = wire._SIZES.pack(wire.MAGIC, version, len(body), payload_bytes)
-    return sizes + wire._SUM.pack(wire._sum(sizes, body)) + body
+    return sizes + wire.Seal().next(sizes, body) + body
 
 
 HEADER = wire.Open(ticket_id="t", fingerprint="f", tokens=3, prompt_digest=2**64 - 1)
@@ -37,7 +37,7 @@ def test_bytes_of_another_protocol_are_refused():
 
 
 def test_another_version_is_refused_naming_both():
-    with pytest.raises(TandemError, match=r"version 7 .* version 2") as refused:
+    with pytest.raises(TandemError, match=r"version 7 .* version 3") as refused:
         read(raw_frame(b"whatever", version=7))
     assert refused.value.code is ErrorCode.FINGERPRINT_MISMATCH
 
@@ -72,62 +72,57 @@ def test_no_header_bytes_raise_anything_but_a_typed_error(body):
         read(raw_frame(body))
 
 
-@given(st.integers(1, 40), st.integers(0, 50), st.integers(1, 80), st.integers(1, 64), st.integers(1, 20_000))
-def test_slices_cover_every_token_of_every_layer_once_and_keep_the_limit(layers, start, count, per_layer, limit):
-    pieces = list(wire.slices(layers, start, start + count, per_layer * layers, limit))
-    covered = [(layer, token) for p in pieces for layer in p.layers for token in range(p.start, p.end)]
-    assert sorted(covered) == [(layer, token) for layer in range(layers) for token in range(start, start + count)]
-    for piece in pieces:
-        size = len(piece.layers) * (piece.end - piece.start) * per_layer
-        assert size <= limit or (len(piece.layers) == 1 and piece.end - piece.start == 1)
+def sealed(key: bytes, *headers: wire.Header) -> list[bytes]:
+    seal = wire.Seal(key)
+    return [wire.encode(header, seal=seal) for header in headers]
 
 
-@given(st.integers(1, 12), st.integers(1, 60), st.integers(1, 500))
-def test_coverage_accepts_what_slices_cut(layers, tokens, limit):
-    coverage = wire.Coverage(layers, tokens)
-    for piece in wire.slices(layers, 0, tokens, layers * 8, limit):
-        coverage.add(data((piece.layers.start, piece.layers.stop), (piece.start, piece.end)))
-    assert coverage.tokens == tokens
+def unseal(key: bytes, frames: list[bytes]) -> list[wire.Header]:
+    seal = wire.Seal(key)
+    read = []
+    for frame in frames:
+        preamble = wire.decode_preamble(frame[: wire.PREAMBLE_BYTES])
+        read.append(wire.decode_header(preamble, frame[wire.PREAMBLE_BYTES :], seal))
+    return read
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        data((0, 2), (1, 4)),  # a gap
-        data((0, 3), (0, 4)),  # one layer too many
-        data((0, 2), (0, 9)),  # beyond the prompt
-        data((0, 2), (0, 0)),  # nothing
-        data((2, 2), (0, 4)),  # no layer
-        data((-1, 2), (0, 4)),
-    ],
-)
-def test_coverage_refuses_frames_out_of_place(wrong):
+SENT = tuple(wire.Accepted(ticket_id=name) for name in "abcde")
+
+
+def test_sealed_frames_read_back_in_order():
+    assert unseal(b"key", sealed(b"key", *SENT)) == list(SENT)
+
+
+@given(st.lists(st.integers(0, 4), max_size=5).filter(lambda order: order != list(range(len(order)))))
+def test_frames_dropped_repeated_or_moved_are_noticed_by_the_next_reader(order):
+    frames = sealed(b"key", *SENT)
     with pytest.raises(TandemError) as refused:
-        wire.Coverage(2, 8).add(wrong)
-    assert refused.value.code is ErrorCode.TOKEN_COUNT_MISMATCH
+        unseal(b"key", [frames[number] for number in order])
+    assert refused.value.code is ErrorCode.CHECKSUM_MISMATCH
 
 
-def test_coverage_refuses_a_repeated_frame():
-    coverage = wire.Coverage(2, 8)
-    coverage.add(data((0, 2), (0, 4)))
-    with pytest.raises(TandemError, match="was not expected"):
-        coverage.add(data((0, 2), (0, 4)))
+@pytest.mark.parametrize("key", [b"", b"another"])
+def test_a_frame_without_the_key_is_no_frame(key):
+    with pytest.raises(TandemError, match="forged"):
+        unseal(b"key", sealed(key, *SENT))
 
 
-def test_a_missing_layer_is_missing():
-    coverage = wire.Coverage(2, 8)
-    coverage.add(data((0, 1), (0, 8)))
-    assert coverage.tokens == 0
+def test_a_checksum_is_over_the_pieces_and_by_the_seed():
+    assert wire.checksum([b"ab", b"c"], 1) == wire.checksum([memoryview(b"abc")], 1)
+    assert wire.checksum([b"abc"], 1) != wire.checksum([b"abc"], 2)
 
 
-def test_the_frame_digest_covers_order_and_place():
+def test_the_frame_digest_is_the_same_in_any_order_and_covers_place_and_count():
     a, b = data((0, 1), (0, 4)), data((1, 2), (0, 4))
-    there, back = wire.FrameDigest(), wire.FrameDigest()
-    for frame in (a, b):
-        there.add(frame)
-    for frame in (b, a):
-        back.add(frame)
-    assert there.value != back.value
+
+    def digest(*frames: wire.Data) -> int:
+        running = wire.FrameDigest()
+        for frame in frames:
+            running.add(frame)
+        return running.value
+
+    assert digest(a, b) == digest(b, a)
+    assert len({digest(a), digest(a, a), digest(a, b), digest(b)}) == 4
 
 
 def test_a_code_of_a_newer_peer_stays_readable():

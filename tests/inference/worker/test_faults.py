@@ -19,14 +19,14 @@ from inference.contracts.generation import (
     StreamFailed,
     TokenDelta,
 )
-from inference.contracts.states import PrefillPath, Role
+from inference.contracts.states import KVTransport, PrefillPath, Role
 from inference.contracts.timings import Latency
 from inference.testing.faults import Fault, FaultKind, FaultPoint
 from inference.testing.fleet import SECRET, StubFleet, stub_fleet
 from inference.testing.stub_settings import StubSettings
 from inference.testing.tampered_link import TamperedLink
 from inference.testing.worker_client import Answer, WorkerClient, collect, failure
-from inference.transfer.base import TransferLimits
+from inference.transfer.base import TransferLimits, TransferSettings
 from inference.worker.limits import WorkerLimits
 
 GREEDY = Sampling(max_tokens=8, temperature=0.0)
@@ -39,6 +39,9 @@ QUICK = WorkerLimits(
     handoff_s=0.5,
     transfer=TransferLimits(open_s=0.5, frame_s=0.3, verdict_s=0.3, abort_s=0.3),
 )
+
+#: Only over TCP does KV pass a bad network.
+OVER_TCP = msgspec.structs.replace(QUICK, handoff=TransferSettings(transports=(KVTransport.TCP,)))
 
 
 async def pair(client: WorkerClient, fleet: StubFleet, prompt: str = LONG, **changed) -> tuple[Answer, Answer]:
@@ -60,7 +63,7 @@ def faulty(point: FaultPoint, kind: FaultKind, **more) -> Fault:
 
 async def test_damaged_kv_never_becomes_an_answer(client):
     """F01: 20 identical prompts, every fifth over a line that flips a bit."""
-    async with stub_fleet(limits=QUICK) as fleet:
+    async with stub_fleet(limits=OVER_TCP) as fleet:
         right = (await client.answer_here(fleet.decode[0].http, LONG, GREEDY)).text
         transfer = fleet.decode[0].route.transfer
         broken = 0
@@ -117,7 +120,7 @@ async def test_kv_for_a_ticket_nobody_issued_is_refused_and_nothing_stays_held(c
 
 async def test_half_the_blocks_are_not_an_answer(client):
     """F01: the connection is cut in the middle."""
-    async with stub_fleet(limits=QUICK) as fleet, TamperedLink(fleet.decode[0].route.transfer, cut_at=6000) as link:
+    async with stub_fleet(limits=OVER_TCP) as fleet, TamperedLink(fleet.decode[0].route.transfer, cut_at=6000) as link:
         first, rest = await pair(client, fleet, transfer=link.address)
         assert failure(first).code == failure(rest).code == ErrorCode.TRANSFER_FAILED
         assert rest.token_ids == []
@@ -203,7 +206,10 @@ async def test_kv_that_never_comes_ends_the_wait(client):
 
 async def test_a_decode_worker_that_stops_reading_is_given_up_on(client):
     """F15, F18: SIGSTOP looks like this from outside."""
-    async with stub_fleet(limits=QUICK) as fleet, TamperedLink(fleet.decode[0].route.transfer, stall_at=3000) as link:
+    async with (
+        stub_fleet(limits=OVER_TCP) as fleet,
+        TamperedLink(fleet.decode[0].route.transfer, stall_at=3000) as link,
+    ):
         ticket = await client.reserve(fleet.decode[0].http, LONG, GREEDY)
         ticket = msgspec.structs.replace(ticket, transfer=link.address)
         answer = await collect(client.prefill(fleet.prefill[0].http, ticket, GREEDY))

@@ -20,7 +20,7 @@ def read(text: str) -> dict[str, float]:
         for sample in family.samples:
             assert sample.labels["worker"]
             assert sample.labels["model_name"] == "stub"
-            extra = [sample.labels[key] for key in ("side", "cause", "le") if key in sample.labels]
+            extra = [sample.labels[key] for key in ("side", "cause", "le", "transport") if key in sample.labels]
             values[" ".join([sample.name, *extra])] = sample.value
     return values
 
@@ -34,7 +34,12 @@ async def test_a_handoff_shows_on_both_workers(client):
         p, d = read(await client.metrics(prefill.http)), read(await client.metrics(decode.http))
         assert p["tandem_kv_transfer_sent_bytes_total"] == 40 * KV_BYTES_PER_TOKEN
         assert d["tandem_kv_transfer_received_bytes_total"] == 40 * KV_BYTES_PER_TOKEN
-        assert (p["tandem_kv_transfers_sent_total"], d["tandem_kv_transfers_received_total"]) == (1, 1)
+        assert (
+            p["tandem_kv_transfers_sent_total shared_memory"]
+            == d["tandem_kv_transfers_received_total shared_memory"]
+            == 1
+        )
+        assert p["tandem_kv_transfers_sent_total tcp"] == 0
         assert p["tandem_prompt_tokens_total"] == 40
         assert (p["tandem_generation_tokens_total"], d["tandem_generation_tokens_total"]) == (1, 4)
         assert p["tandem_handoff_time_seconds_count"] == 1

@@ -12,12 +12,13 @@ from inference.contracts.errors import ErrorCode
 from inference.contracts.generation import ChatMessage, ChatPrompt, Finished, Prompt, Sampling, TextPrompt
 from inference.contracts.reports import Address
 from inference.contracts.specs import EngineSettings
-from inference.contracts.states import PrefillPath, Role
+from inference.contracts.states import KVTransport, PrefillPath, Role
 from inference.engine.native import NativeEngine
 from inference.testing.fleet import SECRET, stub_spec
 from inference.testing.tampered_link import TamperedLink
 from inference.testing.tiny_model import write_tiny_model
 from inference.testing.worker_client import WorkerClient, collect, failure
+from inference.transfer.base import TransferSettings
 from inference.worker.limits import WorkerLimits
 from inference.worker.server import WorkerServer
 
@@ -41,14 +42,15 @@ PROMPTS = [
 
 
 @contextlib.asynccontextmanager
-async def pair(model: Path, **settings):
+async def pair(model: Path, limits: WorkerLimits | None = None, **settings):
     """A prefill and a decode worker of `model`: their addresses."""
+    limits = limits or WorkerLimits()
     servers, addresses = [], []
     try:
         for number, role in enumerate((Role.PREFILL, Role.DECODE)):
             chosen = EngineSettings(**({"kv_tokens": 2048, "prefill_chunk_tokens": 32, "threads": 1} | settings))
             engine = NativeEngine(str(model), "stub", role, chosen)
-            server = WorkerServer(stub_spec(role, number), engine, SECRET, WorkerLimits())
+            server = WorkerServer(stub_spec(role, number), engine, SECRET, limits)
             servers.append(server)
             addresses.append(await server.listen())
             assert await server.load(), server.worker.state.failure
@@ -191,7 +193,8 @@ async def test_after_trading_places_every_answer_is_the_same_and_kv_is_handed_ov
 
 async def test_damaged_kv_is_refused_after_trading_places_too(client, tiny):
     sampling = Sampling(max_tokens=4, temperature=0.0)
-    async with pair(tiny) as addresses:
+    over_tcp = TransferSettings(transports=(KVTransport.TCP,))
+    async with pair(tiny, WorkerLimits(handoff=over_tcp)) as addresses:
         (prefill, decode), _ = await trade_places(client, addresses)
         async with TamperedLink((await client.status(decode)).transfer, flip_at=4000) as link:
             ticket = await client.reserve(decode, PROMPTS[5], sampling)
