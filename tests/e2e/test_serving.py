@@ -41,10 +41,11 @@ def test_the_model_knows_the_capital_of_france(client: OpenAI) -> None:
     assert "Paris" in ask(client, "What is the capital of France?", max_tokens=20)
 
 
-def timing_of(client: OpenAI, content: str) -> dict[str, Any]:
+def timing_of(client: OpenAI, content: str, *, system: str | None = None) -> dict[str, Any]:
+    messages = [] if system is None else [{"role": "system", "content": system}]
     made = client.chat.completions.create(
         model=MODEL,
-        messages=[{"role": "user", "content": content}],
+        messages=[*messages, {"role": "user", "content": content}],
         max_tokens=4,
         temperature=0,
         extra_headers={"X-Tandem-Timings": "1"},
@@ -53,13 +54,25 @@ def timing_of(client: OpenAI, content: str) -> dict[str, Any]:
     return made.model_extra["tandem"]
 
 
+KV_BYTES_PER_TOKEN = 30 * 3 * 64 * 2 * 4  # layers, heads, their size, K and V, float32
+BLOCK = 16
+
+#: No other test begins a prompt so; it fills more than a block.
+SYSTEM = "Nobody who asked before began with these words, and whoever asks later begins with others than these."
+
+
 def test_long_prompts_are_handed_over_with_all_their_kv(client: OpenAI) -> None:
-    """Bytes that decode received are what the prompt's KV weighs, so a hand-off can't silently not happen."""
-    layers, heads, head_size, both, float32 = 30, 3, 64, 2, 4
-    timing = timing_of(client, "Nobody asked this before. " + PROMPT)
+    """Bytes that decode received are what the prompt's KV weighs, so a hand-off can't silently not happen. Of a second
+    prompt that begins alike, only what decode does not hold yet travels."""
+    timing = timing_of(client, PROMPT, system=SYSTEM)
     assert timing["path"] == "handoff"
-    assert timing["handoff_bytes"] == timing["prompt_tokens"] * layers * heads * head_size * both * float32
+    assert timing["handoff_bytes"] == timing["prompt_tokens"] * KV_BYTES_PER_TOKEN
     assert sum(segment["seconds"] for segment in timing["segments"]) == pytest.approx(timing["ttft_s"], abs=1e-6)
+
+    alike = timing_of(client, f"Again, please: {PROMPT}", system=SYSTEM)
+    held, odd = divmod(alike["prompt_tokens"] * KV_BYTES_PER_TOKEN - alike["handoff_bytes"], BLOCK * KV_BYTES_PER_TOKEN)
+    assert odd == 0
+    assert 1 <= held < alike["prompt_tokens"] // BLOCK
 
 
 def test_short_prompts_are_read_by_decode_itself(client: OpenAI) -> None:
