@@ -23,7 +23,8 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     """None is "not known", never zero.
 
     architecture: `model_type` of its config.json. context_length: longest prompt + answer in tokens.
-    parameters: all of them, a tied embedding once; active_parameters: without the experts that a token does not use.
+    parameters: all of them, a tied embedding once; active_parameters: without the experts that a token does not use;
+    tied_parameters: of an embedding that is the output layer as well, 0 where it is not.
     dtype: that its weights are stored in, as its config.json says. quantization: how they are quantised; empty: not.
     weights_bytes: of its files, by data type as safetensors name it ("BF16").
     kv: of all layers; layers that keep none are left out.
@@ -34,6 +35,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     context_length: int | None = None
     parameters: int | None = None
     active_parameters: int | None = None
+    tied_parameters: int | None = None
     dtype: str = ""
     quantization: str = ""
     weights_bytes: dict[str, int] | None = None

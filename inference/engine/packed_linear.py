@@ -3,6 +3,9 @@
 A plain layer lays its weights out anew in every call, or runs a kernel that does without. Which of both ways is faster
 depends on processor and library, so it is measured at start. Packed weights replace the plain ones: the model takes no
 more memory, but for an output layer that shares its weights with the embedding, which needs them as they are.
+
+Weights that were read are parts of one file that is mapped into memory, and stay there until the last of them is gone.
+So what was not packed is copied out of it.
 """
 
 from __future__ import annotations
@@ -79,7 +82,15 @@ def pack_linears(model: nn.Module) -> Packing:
             packed[layer] = PackedLinear(layer)
             del layer.weight  # at no time more than one layer is held twice
         setattr(parent, name, packed[layer])
+    _let_go_of_files(model)
     return Packing(len(packed), gain)
+
+
+def _let_go_of_files(model: nn.Module) -> None:
+    """Give each parameter that is left memory of its own."""
+    for parameter in model.parameters():
+        if not parameter.untyped_storage().resizable():  # somebody else's memory
+            parameter.data = parameter.data.clone()
 
 
 def _large_linears(model: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Linear]]:

@@ -689,7 +689,8 @@ export interface ModelView {
  * None is "not known", never zero.
  *
  * architecture: `model_type` of its config.json. context_length: longest prompt + answer in tokens.
- * parameters: all of them, a tied embedding once; active_parameters: without the experts that a token does not use.
+ * parameters: all of them, a tied embedding once; active_parameters: without the experts that a token does not use;
+ * tied_parameters: of an embedding that is the output layer as well, 0 where it is not.
  * dtype: that its weights are stored in, as its config.json says. quantization: how they are quantised; empty: not.
  * weights_bytes: of its files, by data type as safetensors name it ("BF16").
  * kv: of all layers; layers that keep none are left out.
@@ -700,6 +701,7 @@ export interface ModelShape {
   readonly context_length: number | null;
   readonly parameters: number | null;
   readonly active_parameters: number | null;
+  readonly tied_parameters: number | null;
   readonly dtype: string;
   readonly quantization: string;
   readonly weights_bytes: Readonly<Record<string, number>> | null;
@@ -860,6 +862,7 @@ export const DEFAULT_MODEL_SHAPE: ModelShape = {
   context_length: null,
   parameters: null,
   active_parameters: null,
+  tied_parameters: null,
   dtype: "",
   quantization: "",
   weights_bytes: null,

@@ -32,6 +32,7 @@ def _faults(shape: ModelShape) -> Iterator[str]:
         ("context_length", shape.context_length, _MOST_TOKENS),
         ("parameters", shape.parameters, _MOST),
         ("active_parameters", shape.active_parameters, _MOST),
+        ("tied_parameters", shape.tied_parameters or None, _MOST),
         *((f"weights_bytes.{kind[:_LONGEST]}", size, _MOST) for kind, size in (shape.weights_bytes or {}).items()),
     ]
     for index, each in enumerate(shape.kv or ()):

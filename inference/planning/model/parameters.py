@@ -31,11 +31,25 @@ def parameters(config: ModelConfig) -> Parameters | None:
         return None
 
 
+def tied_parameters(config: ModelConfig) -> int | None:
+    """Of an embedding that is the output layer as well, 0 where it is not; None where that can't be told."""
+    family = FAMILIES.get(config.model_type)
+    tied = _tied(config, family)
+    if tied is None or not config.vocab_size or not config.hidden_size:
+        return None
+    return config.vocab_size * config.hidden_size if tied else 0
+
+
+def _tied(config: ModelConfig, family: Family | None) -> bool | None:
+    if config.tie_word_embeddings is not None:
+        return config.tie_word_embeddings
+    return None if family is None else family.tied
+
+
 def _counted(config: ModelConfig, family: Family) -> Parameters:
     hidden, layers = _known(config.hidden_size), _known(config.num_hidden_layers)
     embedding = _known(config.vocab_size) * hidden
-    tied = family.tied if config.tie_word_embeddings is None else config.tie_word_embeddings
-    outside = embedding * (1 if tied else 2) + hidden
+    outside = embedding * (1 if _tied(config, family) else 2) + hidden
     attention = (_compressed if family.compressed else _attention)(config, family)
     experts = sum(_has_experts(config, index) for index in range(min(layers, 10_000)))
     plain = layers - experts

@@ -8,7 +8,7 @@ from inference.contracts.models import ModelShape
 from inference.planning.model.config import config_read
 from inference.planning.model.engines import engines_against
 from inference.planning.model.kv import kv_layers
-from inference.planning.model.parameters import parameters
+from inference.planning.model.parameters import parameters, tied_parameters
 from inference.planning.model.safetensors import floats
 
 _ARCHITECTURE_MAX = 100
@@ -29,6 +29,7 @@ def model_shape(config: object, weights_bytes: Mapping[str, int] | None = None) 
         context_length=read.max_position_embeddings or None,
         parameters=in_files or (None if counted is None else counted.total),
         active_parameters=None if counted is None else counted.active,
+        tied_parameters=tied_parameters(read),
         dtype=(read.dtype or read.torch_dtype or "")[:32],
         quantization="" if quantised is None else str(quantised.get("quant_method") or "quantised")[:32],
         weights_bytes=dict(weights_bytes) if weights_bytes else None,

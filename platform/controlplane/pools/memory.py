@@ -44,15 +44,16 @@ def _bytes_needed(revisions: Iterable[Revision], kind: DeviceKind, tensor_parall
 
 
 def bytes_to_start(revision: Revision, kinds: Collection[DeviceKind]) -> int | None:
-    """The least that a start takes on all of a worker's devices together (`kinds`: of each); None is not known.
+    """What a start takes on all of a worker's devices together (`kinds`: of each); None is not known.
 
-    On GPUs the KV arena is there from the beginning; on CPUs it grows as it is used.
+    The KV arena is there from the beginning. On GPUs it is the least that is needed, without an allowance, of which
+    nobody knows how much is used; on CPUs that is the process itself, which any start takes.
     """
     kind = next(iter(kinds), None)
     needed = None if kind is None else _need(revision, kind, len(kinds))
     if needed is None:
         return None
-    return len(kinds) * (needed.weights + (needed.kv if kind == DeviceKind.GPU else 0))
+    return len(kinds) * (needed.weights + needed.kv) + (needed.allowance if kind == DeviceKind.CPU else 0)
 
 
 def _need(revision: Revision, kind: DeviceKind, tensor_parallel: int) -> Need | None:

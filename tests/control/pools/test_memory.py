@@ -94,7 +94,8 @@ def test_cpu_slots_may_use_more_than_their_share(world: World) -> None:
     assert pool.bytes_needed is None
     assert pool.bytes_shared is not None
     assert pool.bytes_shared > GB
-    assert world.specs[-1].workers[0].memory_bytes == 4 * 134_515_008
+    weights, embedding_again, arena, process = 4 * 134_515_008, 4 * 49_152 * 576, 16_384 * 46_080, 7 * 10**8
+    assert world.specs[-1].workers[0].memory_bytes == weights + embedding_again + arena + process
 
 
 def test_a_model_that_the_engine_can_not_serve_is_refused_before_anything_starts(world: World) -> None:

@@ -36,8 +36,21 @@ def test_auto_is_32_bits_on_processors_and_16_on_gpus() -> None:
 
     assert cpu is not None
     assert gpu is not None
-    assert (cpu.weights, cpu.kv) == (538_060_032, 754_974_720)
-    assert (gpu.weights, gpu.kv) == (cpu.weights // 2, cpu.kv // 2)
+    assert (gpu.weights, gpu.kv) == (2 * 134_515_008, 377_487_360)
+    assert cpu.kv == 2 * gpu.kv
+
+
+def test_an_embedding_that_is_the_output_layer_too_is_held_twice_on_processors() -> None:
+    for shape, twice in (
+        (model_shape(known.SMOLLM2_135M), 49_152 * 576),
+        (model_shape(known.LLAMA_3_1_8B), 0),
+    ):
+        cpu = need(shape, Load(kv_tokens=1), DeviceKind.CPU)
+        gpu = need(shape, Load(kv_tokens=1), DeviceKind.GPU)
+
+        assert cpu is not None
+        assert gpu is not None
+        assert cpu.weights == 2 * gpu.weights + 4 * twice
 
 
 def test_quantised_weights_take_what_their_files_take() -> None:
@@ -87,6 +100,7 @@ def test_without_room_for_the_weights_there_is_none_for_a_token() -> None:
         (ModelShape(parameters=0), "parameters is 1 to"),
         (ModelShape(parameters=2**60), "parameters is 1 to"),
         (ModelShape(parameters=5, active_parameters=6), "active_parameters is above"),
+        (ModelShape(tied_parameters=-1), "tied_parameters is 1 to"),
         (ModelShape(context_length=-1), "context_length is 1 to"),
         (ModelShape(weights_bytes={"BF16": 0}), "weights_bytes.BF16 is 1 to"),
         (ModelShape(kv=(KvLayers(layers=1, heads=0, head_elements=1),)), r"kv\[0\].heads is 1 to"),
