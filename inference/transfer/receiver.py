@@ -64,10 +64,11 @@ class KVReceiver:
         if self._listener is not None:
             self._listener.close()
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -82,7 +83,9 @@ class KVReceiver:
                 self._counters.fail("receiver", ErrorCode.QUEUE_FULL)
                 sock.close()
             else:
-                self._spawn(self._serve(Link(sock), peer[0]))
+                link = Link(sock)
+                serving = self._spawn(self._serve(link, peer[0]))
+                serving.add_done_callback(lambda _, link=link: link.close())  # even if it was ended before it began
 
     async def _serve(self, link: Link, host: str) -> None:
         """One connection from hello to its end; whatever ends it ends its fills."""

@@ -143,6 +143,7 @@ async def rig(
     sender_tls: ssl.SSLContext | None = None,
     receiver_tls: ssl.SSLContext | None = None,
     settings: TransferSettings = OVER_TCP,
+    most_tickets: int = 64,
 ) -> AsyncIterator[Rig]:
     prefill, decode = StubEngine(prefill_settings), StubEngine(decode_settings)
     sent, received = TransferCounters(), TransferCounters()
@@ -150,7 +151,7 @@ async def rig(
         reserve=decode.reserve,
         release=decode.release,
         lease_s=lease_s,
-        limit=64,
+        limit=most_tickets,
         clock=clock,
         on_expired=lambda: received.fail("receiver", ErrorCode.TICKET_EXPIRED),
     )
