@@ -10,8 +10,8 @@ NATIVE = "native"
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """switches_role: a running process changes between prefill and decode with its weights loaded; without it a flip is
-    a warm restart on the same devices. tensor_parallel: one worker may use several devices."""
+    """switches_role: a running process changes its role (prefill, decode, unified) with its weights loaded; without it
+    a flip is a warm restart on the same devices. tensor_parallel: one worker may use several devices."""
 
     switches_role: bool = False
     tensor_parallel: bool = False

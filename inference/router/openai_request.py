@@ -37,8 +37,25 @@ _NOT_OFFERED: dict[str, tuple[object, ...]] = {
     "guided_regex": (),
     "guided_choice": (),
     "guided_grammar": (),
+    "length_penalty": (1.0,),
+    "logits_processors": ([],),
+    "skip_special_tokens": (True,),
+    "include_stop_str_in_output": (False,),
+    "truncate_prompt_tokens": (),
+    "prompt_embeds": (),
+    "return_token_ids": (False,),
+    "return_tokens_as_token_ids": (False,),
 }
-_NOT_OFFERED_IN_CHAT = _NOT_OFFERED | {"echo": (False,)}
+_NOT_OFFERED_IN_CHAT = _NOT_OFFERED | {
+    "echo": (False,),
+    "reasoning_effort": ("none",),
+    "web_search_options": (),
+    "add_generation_prompt": (True,),
+    "continue_final_message": (False,),
+    "chat_template": (),
+    "chat_template_kwargs": ({},),
+    "documents": ([],),
+}
 
 #: What chat templates know. "developer" is the newer name of "system".
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}

@@ -9,24 +9,16 @@ import msgspec
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.specs import WorkerSpec
-from inference.contracts.states import Role
 from inference.contracts.worker import RoleOrder
 from inference.worker.state import WorkerState
 
-#: Between these two a running worker can change; a unified one takes no part in hand-offs and is started as what it is.
-SWITCHED_BETWEEN = frozenset({Role.PREFILL, Role.DECODE})
 
-
-def check_switch(state: WorkerState, load: Callable[[], WorkerLoad], role: Role) -> None:
+def check_switch(state: WorkerState, load: Callable[[], WorkerLoad]) -> None:
     """
     Raises:
-        TandemError: SWITCH_REFUSED when this change is never possible, NOT_READY when the worker does not serve,
-            NOT_IDLE when it takes new requests or has not finished what it has.
+        TandemError: NOT_READY when the worker does not serve, NOT_IDLE when it takes new requests or has not finished
+            what it has.
     """
-    if not {state.spec.role, role} <= SWITCHED_BETWEEN:
-        raise TandemError(
-            ErrorCode.SWITCH_REFUSED, f"a running {state.spec.role} worker can't become {role}; start it as {role}"
-        )
     if state.failure is not None or not state.ready:
         raise TandemError(ErrorCode.NOT_READY, state.failure or "the worker is still loading its model")
     if not state.draining:

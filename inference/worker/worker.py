@@ -95,7 +95,7 @@ class Worker:
                 was, with the cause.
         """
         if self._switch is None and order.role is not self.state.spec.role:
-            check_switch(self.state, self.load_now, order.role)
+            check_switch(self.state, self.load_now)
             self.state.switching_to = order.role
             self._switch = asyncio.create_task(self._switch_to(order))
             self._switch.add_done_callback(self._switch_ended)

@@ -40,9 +40,6 @@ class ActionKind(StrEnum):
 #: Actions that leave everything as it is.
 PASSIVE = frozenset({ActionKind.WAIT, ActionKind.KEEP})
 
-#: Roles between which a running process can change, where its engine can at all.
-_SWITCHABLE = frozenset({Role.PREFILL, Role.DECODE})
-
 
 @dataclass(frozen=True, slots=True)
 class Action:
@@ -178,9 +175,8 @@ def _of_present(worker: WorkerSpec, view: ProcessView, now: float) -> Action:
 
 def _change_role(worker: WorkerSpec, view: ProcessView, now: float) -> Action:
     """Empty the worker first. What can't be switched, or is not empty in time, ends and is started in the new role."""
-    switchable = view.switches_role and {view.role, worker.role} <= _SWITCHABLE
     if view.served is False:
-        if switchable:
+        if view.switches_role:
             return Action(ActionKind.KEEP, view.worker_id, f"loads first, then becomes {worker.role}")
         return Action(ActionKind.STOP, view.worker_id, f"has not served yet and is started anew as {worker.role}")
     if view.drain_deadline is not None and now >= view.drain_deadline:
@@ -191,7 +187,7 @@ def _change_role(worker: WorkerSpec, view: ProcessView, now: float) -> Action:
         return Action(ActionKind.DRAIN, view.worker_id, f"finishes what it has, then becomes {worker.role}")
     if not view.idle:
         return Action(ActionKind.KEEP, view.worker_id, f"drains, then becomes {worker.role}")
-    if switchable:
+    if view.switches_role:
         return Action(ActionKind.SWITCH, view.worker_id, f"is drained and becomes {worker.role}")
     return Action(
         ActionKind.STOP,

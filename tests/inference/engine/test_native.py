@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import structlog
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -14,6 +15,7 @@ from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import Sampling, TextPrompt
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import FinishReason, Role
+from inference.engine import loader, native
 from inference.engine.native import NativeEngine
 from inference.testing.tiny_model import END_ID, FAMILIES, VOCAB_SIZE
 from tests.inference.engine.conftest import EngineBuilder
@@ -228,6 +230,35 @@ def test_prompts_are_tokenized_in_any_thread(start_engine: EngineBuilder) -> Non
     assert len(results) == 8
     assert all(result == results[0] for result in results)
     assert running.wait().error is None
+
+
+def test_every_role_is_taken_on_by_a_running_engine_without_loading_again(
+    monkeypatch: pytest.MonkeyPatch, start_engine: EngineBuilder, generated
+) -> None:
+    loads: list[str] = []
+    monkeypatch.setattr(native, "load", lambda path, *more: (loads.append(path), loader.load(path, *more))[1])
+    engine, other = start_engine(role=Role.PREFILL, prefix_cache=False), start_engine(prefix_cache=False)
+    for role in (Role.DECODE, Role.UNIFIED, Role.PREFILL):
+        engine.switch_role(role)
+        if role is not Role.PREFILL:
+            assert answer(engine, PROMPTS[8], unending()).ids == generated("llama")[8]
+        source, target = (other, engine) if role is Role.DECODE else (engine, other)
+        assert hand_over(source, target, PROMPTS[7], unending()).ids == generated("llama")[7]
+    assert len(loads) == 2
+    assert engine.load().kv_blocks_used == 0
+
+
+def test_the_log_says_what_was_chosen_and_why(start_engine: EngineBuilder) -> None:
+    with structlog.testing.capture_logs() as lines:
+        start_engine(threads=0)
+    (threads,) = [line for line in lines if line["event"] == "threads chosen"]
+    (model,) = [line for line in lines if line["event"] == "model loaded"]
+    (ready,) = [line for line in lines if line["event"] == "engine ready"]
+    assert threads["reason"]
+    assert threads["threads"] == ready["threads"]
+    assert (model["dtype"], model["dtype_reason"]) == ("torch.float32", "the model was not stored in bfloat16")
+    assert model["packing"]["reason"] == "no layer is large enough"
+    assert "answers by" in model["attention"]
 
 
 def test_the_context_is_the_least_of_model_setting_and_arena(start_engine: EngineBuilder) -> None:

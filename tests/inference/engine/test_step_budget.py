@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import random
+import statistics
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inference.engine.step_budget import LEAST_TOKENS, StepBudget
 
@@ -13,6 +18,30 @@ def run(budget: StepBudget, steps: int, base_s: float, per_token_s: float) -> li
         seconds.append(base_s + tokens * per_token_s)
         budget.measured(4, tokens, seconds[-1])
     return seconds
+
+
+@given(
+    base_s=st.floats(0.005, 0.05),
+    per_answer_s=st.floats(0.0, 0.002),
+    per_token_s=st.floats(0.0001, 0.001),
+    growth=st.floats(0.0, 0.0005),
+    seed=st.integers(0, 9),
+)
+def test_steps_with_answers_keep_to_the_target_on_any_machine(base_s, per_answer_s, per_token_s, growth, seed) -> None:
+    """A machine on which each prompt token costs more the further on it stands; prompts and answers come and go."""
+    target, chunk, draw = 0.1, 256, random.Random(seed)
+    budget, over, position, answers = StepBudget(target), [], 0, 4
+    for step in range(300):
+        answers = max(1, min(16, answers + draw.choice((-1, 0, 0, 1))))
+        tokens = min(budget.tokens(), chunk) if draw.random() < 0.8 else 0
+        each_s = per_token_s * (1 + growth * position)
+        seconds = base_s + answers * per_answer_s + tokens * each_s
+        if step > 20 and tokens > LEAST_TOKENS:
+            over.append(seconds / target)
+        budget.measured(answers, tokens, seconds)
+        position = position + tokens if position < 4000 else 0
+    assert max(over, default=0.0) <= 1.25
+    assert statistics.mean(over) <= 1.02 if over else True
 
 
 def test_the_first_step_is_careful() -> None:

@@ -141,6 +141,16 @@ def test_echo_is_for_completions() -> None:
         ("prompt_logprobs", 1),
         ("functions", [{}]),
         ("modalities", ["text", "audio"]),
+        ("allowed_token_ids", [1]),
+        ("bad_words", ["x"]),
+        ("use_beam_search", True),
+        ("skip_special_tokens", False),
+        ("include_stop_str_in_output", True),
+        ("truncate_prompt_tokens", 5),
+        ("reasoning_effort", "high"),
+        ("continue_final_message", True),
+        ("chat_template", "{{ messages }}"),
+        ("chat_template_kwargs", {"enable_thinking": True}),
     ],
 )
 def test_what_would_change_the_answer_and_is_not_offered_is_refused_by_name(name: str, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""A running worker becomes prefill or decode: what it may do then, and that it stays what it was when that fails."""
+"""A running worker changes its role: what it may do then, and that it stays what it was when that fails."""
 
 import asyncio
 import re
@@ -130,14 +130,14 @@ async def test_a_refusing_engine_leaves_the_worker_what_it_was(fleet, client):
     assert (await flip(client, worker, Role.DECODE)).role is Role.DECODE, "the next order is a new try"
 
 
-async def test_a_change_to_unified_needs_a_new_process(fleet, client):
-    worker = fleet.decode[0]
-    await client.drain(worker.http)
-    error = await refused(client, worker, Role.UNIFIED)
-    assert (error.code, error.message) == (
-        ErrorCode.SWITCH_REFUSED,
-        "a running decode worker can't become unified; start it as unified",
-    )
+async def test_a_worker_becomes_unified_and_comes_back(fleet, client):
+    prefill, worker = fleet.prefill[0], fleet.decode[0]
+    before = await client.answer_by_handoff(prefill.http, worker.http, PROMPT, GREEDY)
+    status = await flip(client, worker, Role.UNIFIED)
+    assert (status.role, status.transfer) == (Role.UNIFIED, None)
+    assert (await client.answer_here(worker.http, PROMPT, GREEDY)).token_ids == before.token_ids
+    assert (await flip(client, worker, Role.DECODE)).transfer is not None
+    assert (await client.answer_by_handoff(prefill.http, worker.http, PROMPT, GREEDY)).token_ids == before.token_ids
 
 
 async def test_the_role_it_has_already_is_an_answer_and_no_change(fleet, client):
