@@ -31,6 +31,18 @@ def test_answers_on_a_gpu_equal_generate(family: str, start_engine: EngineBuilde
     assert [hand_over(prefill, decode, prompt, sampling).ids for prompt in PROMPTS] == expected
 
 
+@pytest.mark.parametrize("family", ["llama", "gemma3_text", "mixtral"])
+def test_half_precision_over_pages_answers_alike_alone_and_handed_over(
+    family: str, start_engine: EngineBuilder, tiny_model
+) -> None:
+    """With blocks of 256 tokens, which every kernel takes as pages."""
+    settings = {"device": "cuda:0", "dtype": "bfloat16", "block_size": 256, "kv_tokens": 256 * 32}
+    prefill, decode = start_engine(tiny_model(family), **settings), start_engine(tiny_model(family), **settings)
+    sampling = greedy(ANSWER, ignore_eos=True)
+    handed_over = [hand_over(prefill, decode, prompt, sampling).ids for prompt in PROMPTS]
+    assert handed_over == [answer(decode, prompt, sampling).ids for prompt in PROMPTS]
+
+
 def test_half_precision_is_the_default_on_a_gpu(start_engine: EngineBuilder) -> None:
     engine = start_engine(device="cuda:0")
     assert engine.info.kv_bytes_per_token == 4 * 2 * 2 * 16 * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +52,38 @@ PROMPTS: list[Prompt] = [
 ]
 
 
+#: Subjects and what is asked of them: with `PROMPTS`, a hundred prompts from 1 to some 330 tokens.
+SUBJECTS = [
+    "the moon",
+    "bread",
+    "a violin",
+    "Seoul",
+    "rust",
+    "chess",
+    "the number 7",
+    "rain",
+    "a queue",
+    "Ada Lovelace",
+]
+FORMS = [
+    "What is {}?",
+    "Write one sentence about {}.",
+    "Explain {} to a child of five, step by step, and give an example from daily life.",
+    "Ist {} groß oder klein? Antworte auf Deutsch.",
+    "Here is a list: {0}, {0}, {0}. How many entries does it have?",
+]
+ASKED = [chat(form.format(subject)) for subject in SUBJECTS for form in FORMS]
+CONTINUED = [
+    TextPrompt(text=start.format(subject))
+    for subject in SUBJECTS
+    for start in ("{} is", "A poem about {}:\n", "# {}\n\nHistory: ")
+]
+HUNDRED: list[Prompt] = [*PROMPTS, *ASKED, *CONTINUED]
+
+#: Requests that run at a time in each of the ways, so that every batch mixes short, long, read and handed over ones.
+TOGETHER = 20
+
+
 def start(path: Path, **settings: object) -> NativeEngine:
     made = NativeEngine(str(path), "smol", Role.UNIFIED, EngineSettings(threads=1, kv_tokens=6144, **settings))
     made.start()
@@ -72,27 +105,33 @@ def chunked(default_model_dir: Path) -> Iterator[NativeEngine]:
     made.stop()
 
 
-def test_aggregated_chunked_batched_and_handed_over_answers_equal_generate(
+def test_a_hundred_prompts_in_mixed_batches_equal_generate_token_for_token(
     whole: NativeEngine, chunked: NativeEngine, default_model_dir: Path
 ) -> None:
+    assert len(HUNDRED) == 100
     model = AutoModelForCausalLM.from_pretrained(default_model_dir, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(default_model_dir)
-    token_ids = [whole.tokenize(prompt) for prompt in PROMPTS]
-    batched = [submit(chunked, ids, greedy(ANSWER)) for ids in token_ids]
-    expected = [
-        model.generate(torch.tensor([ids]), max_new_tokens=ANSWER, do_sample=False)[0, len(ids) :].tolist()
-        for ids in token_ids
-    ]
-    aggregated = [answer(whole, ids, greedy(ANSWER)) for ids in token_ids]
-    handed_over = [start_hand_over(chunked, whole, ids, greedy(ANSWER), layers_at_once=10) for ids in token_ids]
-    for prompt, out, one, (_, two), (_, three) in zip(PROMPTS, expected, aggregated, batched, handed_over, strict=True):
-        text = tokenizer.decode(out, skip_special_tokens=True)
-        for way, sink in {"aggregated": one, "chunked in a batch": two, "handed over": three}.items():
-            assert (sink.wait().ids, sink.text) == (out, text), f"{way}: {prompt}"
-    for engine, requests in ((chunked, batched), (whole, handed_over)):
-        for handle, _ in requests:
-            engine.release(handle)
-        assert engine.load().kv_blocks_used == 0
+    draw = random.Random(1)
+    order = draw.sample(HUNDRED, len(HUNDRED))
+    for group in (order[at : at + TOGETHER] for at in range(0, len(order), TOGETHER)):
+        token_ids = [whole.tokenize(prompt) for prompt in group]
+        running = {
+            "chunked": [submit(chunked, ids, greedy(ANSWER)) for ids in token_ids],
+            "unified": [submit(whole, ids, greedy(ANSWER)) for ids in token_ids],
+        }
+        running["handed over"] = [
+            start_hand_over(chunked, whole, ids, greedy(ANSWER), layers_at_once=10) for ids in token_ids
+        ]
+        for at, ids in enumerate(token_ids):
+            out = model.generate(torch.tensor([ids]), max_new_tokens=ANSWER, do_sample=False)[0, len(ids) :].tolist()
+            text = tokenizer.decode(out, skip_special_tokens=True)
+            for way, requests in running.items():
+                sink = requests[at][1].wait()
+                assert (sink.error, sink.ids, sink.text) == (None, out, text), f"{way}: {group[at]}"
+        for way, requests in running.items():
+            for handle, _ in requests:
+                (chunked if way == "chunked" else whole).release(handle)
+        assert (whole.load().kv_blocks_used, chunked.load().kv_blocks_used) == (0, 0)
 
 
 def test_a_chat_answer_is_sensible_and_ends_by_itself(whole: NativeEngine) -> None:
