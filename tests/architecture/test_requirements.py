@@ -12,6 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = {"inference", "controlplane", "tests", "frontend"}
+#: Pinned by the bench, in environments of their own (tests/bench/peers/environments.py).
+PEERS = {"vllm"}
 
 
 def normal(name: str) -> str:
@@ -40,7 +42,7 @@ def test_everything_that_is_imported_is_pinned() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     optional = names_pinned([line for extra in extras.values() for line in extra])
     files = [path for folder in ("inference", "platform", "tests") for path in (ROOT / folder).rglob("*.py")]
-    names = {name for path in files for name in imported(path)} - OURS - set(sys.stdlib_module_names)
+    names = {name for path in files for name in imported(path)} - OURS - PEERS - set(sys.stdlib_module_names)
     owners = packages_distributions()
 
     missing = {

@@ -1,1 +1,1 @@
-"""`make bench`: figures of this machine, each in one run with what it is compared to. Nothing here is asserted."""
+"""`make bench-engine`, `make bench-control`: figures of this machine, each in one run with what it is compared to."""

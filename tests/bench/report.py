@@ -33,7 +33,7 @@ def replace_section(document: Path, name: str, text: str) -> None:
 
 
 def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    return "| " + " | ".join(cell.replace("\n", " ").replace("|", "/") for cell in cells) + " |"
 
 
 def _cells(row: Row) -> list[str]:

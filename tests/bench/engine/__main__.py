@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench import machine
-from tests.bench.engine import decode, prefill
+from tests.bench.engine import bounds, decode, pace, prefill
 from tests.bench.engine.run import Run
 from tests.bench.machine import ROOT
 from tests.bench.peers.pool import PeerPool
@@ -32,6 +32,8 @@ DOCUMENT, SECTION = ROOT / "docs" / "benchmarks.md", "make bench-engine"
 SECTIONS: Mapping[str, Callable[[Run], list[Row]]] = {
     "decode": decode.rows,
     "prefill": prefill.rows,
+    "bounds": bounds.rows,
+    "pace": pace.rows,
 }
 
 

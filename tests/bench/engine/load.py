@@ -15,7 +15,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.bench.fleet import KEY, MODEL
+from tests.bench.engine.fleet import KEY, MODEL
 
 STEADY_STREAMS = 8
 STEADY_PROMPT_TOKENS = 64

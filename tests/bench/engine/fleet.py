@@ -25,7 +25,7 @@ MODEL = "bench"
 SECRET = "bench-cluster-secret"
 KEY = "sk-tandem-bench"
 READY_S = 180.0
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @dataclass(frozen=True)
