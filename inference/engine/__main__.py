@@ -3,16 +3,20 @@
 python -m inference.engine MODEL                 a chat
 python -m inference.engine MODEL --bench         figures
 python -m inference.engine MODEL --role prefill  only reads prompts, and tells what it would hand over
+
+A small model to begin with: python -m inference.engine.default_model --out data/models/SmolLM2-135M-Instruct
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TextIO
 
+from inference.contracts.bounds import DTYPES
 from inference.contracts.errors import TandemError
 from inference.contracts.generation import Sampling
 from inference.contracts.specs import EngineSettings
@@ -51,11 +55,19 @@ def main(arguments: list[str] | None = None) -> int:
             sampling = Sampling(max_tokens=options.max_tokens, temperature=options.temperature, seed=options.seed)
             Chat(engine, role, sampling, sys.stdout, as_text=options.text).run(_typed_lines())
     except TandemError as error:
-        sys.stderr.write(f"{error.message}\n")
-        return 1
+        return _failed(error.message)
+    except (RuntimeError, MemoryError, OSError) as error:  # no such device, no room, no hub: what they say is enough
+        return _failed(str(error))
+    except KeyboardInterrupt:
+        return 130
     finally:
         engine.stop()
     return 0
+
+
+def _failed(reason: str) -> int:
+    sys.stderr.write(f"{reason}\n")
+    return 1
 
 
 def bench(engine: Engine, role: Role, out: TextIO) -> None:
@@ -73,6 +85,8 @@ def bench(engine: Engine, role: Role, out: TextIO) -> None:
 
 
 def _typed_lines() -> Iterator[str]:
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401 - arrow keys and a history for `input`
     while True:
         try:
             yield input("> ")
@@ -88,15 +102,32 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--role", choices=list(Role), default=Role.UNIFIED, help="what it does (unified: everything)")
     parser.add_argument("--bench", action="store_true", help="measure instead of chatting")
     parser.add_argument("--device", default="cpu", help='"cpu" or "cuda:<index>"')
-    parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
-    parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0 takes as many as help")
-    parser.add_argument("--kv-tokens", type=int, default=16384, help="tokens whose KV is kept")
-    parser.add_argument("--chunk", type=int, default=0, help="most prompt tokens of a step; 0 reads prompts whole")
-    parser.add_argument("--max-tokens", type=int, default=512, help="of one answer")
-    parser.add_argument("--temperature", type=float, default=0.0, help="0 takes the likeliest token")
+    parser.add_argument("--dtype", default="auto", choices=DTYPES, help="of weights and KV")
+    parser.add_argument("--threads", type=_at_least(0), default=0, help="CPU threads; 0 takes as many as help")
+    parser.add_argument("--kv-tokens", type=_at_least(16), default=16384, help="tokens whose KV is kept")
+    parser.add_argument("--chunk", type=_at_least(0), default=0, help="most prompt tokens of a step; 0: no limit")
+    parser.add_argument("--max-tokens", type=_at_least(1), default=512, help="of one answer")
+    parser.add_argument("--temperature", type=_temperature, default=0.0, help="0 (takes the likeliest token) to 2")
     parser.add_argument("--seed", type=int, default=0, help="of answers with a temperature")
     parser.add_argument("--text", action="store_true", help="continue what is typed, without the chat template")
     return parser
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def whole(typed: str) -> int:
+        number = int(typed)
+        if number < least:
+            raise argparse.ArgumentTypeError(f"is {least} or more, not {number}")
+        return number
+
+    return whole
+
+
+def _temperature(typed: str) -> float:
+    number = float(typed)
+    if not 0 <= number <= 2:
+        raise argparse.ArgumentTypeError(f"is 0 to 2, not {typed}")
+    return number
 
 
 if __name__ == "__main__":

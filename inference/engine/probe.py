@@ -53,7 +53,7 @@ def choose_threads(most: int) -> ThreadChoice:
     torch.set_num_threads(most)
     together = [_seconds(layers, rows, torch.float32) for rows in (_ANSWER_ROWS, _PROMPT_ROWS)]
     gains = [one / many for one, many in zip(alone, together, strict=True)]
-    said = f"{most} threads are {gains[0]:.1f} times as fast as one with answers, {gains[1]:.1f} times with prompts"
+    said = f"{most} threads are {gains[0]:.2g} times as fast as one with answers, {gains[1]:.2g} times with prompts"
     if sum(gains) / len(gains) < _LEAST_GAIN_OF_THREADS:
         torch.set_num_threads(1)
         return ThreadChoice(1, said)

@@ -11,7 +11,7 @@ import msgspec
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import ChatMessage, ChatPrompt, Prompt, Sampling, TextPrompt
-from inference.contracts.states import Role
+from inference.contracts.states import FinishReason, Role
 from inference.engine.interface import Engine, Progress, Token
 
 _HELP = "Type a message; an empty line starts anew, Ctrl-C ends an answer, Ctrl-D ends the chat."
@@ -64,7 +64,7 @@ class Chat:
             sink = _Queue()
             began = time.perf_counter()
             self._engine.generate(handle, token_ids, sampling, sink)
-            times, text = self._write(sink)
+            times, text, finish = self._write(sink)
         finally:
             self._engine.release(handle)
         reading = times[0] - began if times else time.perf_counter() - began
@@ -74,20 +74,23 @@ class Chat:
             said += f", {size:.1f} MiB of KV to hand over"
         elif len(times) > 1:
             said += f", then {(len(times) - 1) / (times[-1] - times[0]):.1f} tokens/s"
+        if finish is FinishReason.LENGTH and self._role is not Role.PREFILL:
+            said += f", cut after {limit}"
         self._say(f"\n[{said}]\n")
         return text
 
-    def _write(self, sink: _Queue) -> tuple[list[float], str]:
+    def _write(self, sink: _Queue) -> tuple[list[float], str, FinishReason | None]:
+        """When each token came, the text, and why it ended; None: it was interrupted."""
         times: list[float] = []
-        text = ""
+        text, finish = "", None
         try:
             for token in sink.tokens():
                 times.append(time.perf_counter())
-                text += token.text
+                text, finish = text + token.text, token.finish
                 self._say(token.text)
         except KeyboardInterrupt:
             self._say(" ...")
-        return times, text
+        return times, text, finish
 
     def _say(self, text: str) -> None:
         self._out.write(text)

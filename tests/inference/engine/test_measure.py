@@ -43,6 +43,28 @@ def test_a_model_that_is_none_is_said_and_not_traced(capsys: pytest.CaptureFixtu
     assert "no such directory" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--max-tokens", "0"], "--max-tokens: is 1 or more, not 0"),
+        (["--temperature", "5"], "--temperature: is 0 to 2, not 5"),
+        (["--dtype", "int8"], "--dtype: invalid choice: 'int8'"),
+        (["--threads", "-1"], "--threads: is 0 or more, not -1"),
+    ],
+)
+def test_options_out_of_range_are_refused_before_anything_is_loaded(
+    capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["model", *options])
+    assert said in capsys.readouterr().err
+
+
+def test_what_this_machine_lacks_is_said_and_not_traced(tiny_model, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([str(tiny_model("llama")), "--threads", "1", "--kv-tokens", str(10**10)]) == 1
+    assert "no memory on cpu for a KV arena" in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_a_decode_engine_has_nothing_to_chat_about() -> None:
     with pytest.raises(SystemExit):
         command.main(["model", "--role", "decode"])
