@@ -9,11 +9,15 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+import msgspec
+
 from inference.contracts.generation import Sampling
 from inference.engine.interface import Engine, KVHandle, Progress, Token
 
 #: Longest that one measurement may take.
 _DEADLINE_S = 600.0
+
+_GREEDY = Sampling(max_tokens=1, temperature=0.0)
 
 
 @dataclass(eq=False)
@@ -53,13 +57,15 @@ def prompt_seconds(engine: Engine, tokens: int, seed: int) -> float:
     return timed.times[0] - began
 
 
-def step_seconds(engine: Engine, answers: int, context: int, steps: int, seed: int) -> float:
+def step_seconds(
+    engine: Engine, answers: int, context: int, steps: int, seed: int, sampling: Sampling = _GREEDY
+) -> float:
     """How long a step takes that writes one token of each of `answers` answers after prompts of `context` tokens:
-    median over `steps` steps or more in which all of them run."""
+    median over `steps` steps or more in which all of them run. sampling: but for how it ends."""
     # Prompts are read one after the other, so the first answers run ahead: by how much depends on the model.
     ahead = answers
     while True:
-        timed = _run(engine, answers, context, steps + ahead + 1, seed)
+        timed = _run(engine, answers, context, steps + ahead + 1, seed, sampling)
         all_run, one_ends = max(one.times[0] for one in timed), min(one.times[-1] for one in timed)
         together = [moment for moment in timed[-1].times if all_run <= moment <= one_ends]
         if len(together) > steps:
@@ -67,10 +73,12 @@ def step_seconds(engine: Engine, answers: int, context: int, steps: int, seed: i
         ahead *= 4
 
 
-def _run(engine: Engine, answers: int, context: int, max_tokens: int, seed: int) -> list[_Timed]:
+def _run(
+    engine: Engine, answers: int, context: int, max_tokens: int, seed: int, sampling: Sampling = _GREEDY
+) -> list[_Timed]:
     """Run so many requests with random prompts at once, to their ends."""
     draw = random.Random(seed)  # noqa: S311
-    sampling = Sampling(max_tokens=max_tokens, temperature=0.0, ignore_eos=True)
+    sampling = msgspec.structs.replace(sampling, max_tokens=max_tokens, ignore_eos=True)
     running: list[tuple[KVHandle, _Timed]] = []
     try:
         for _ in range(answers):

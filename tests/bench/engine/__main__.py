@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench import machine
-from tests.bench.engine import bounds, decode, pace, prefill
+from tests.bench.engine import bounds, decode, exactness, pace, prefill, sampling
 from tests.bench.engine.run import Run
 from tests.bench.machine import ROOT
 from tests.bench.peers.pool import PeerPool
@@ -33,7 +33,9 @@ SECTIONS: Mapping[str, Callable[[Run], list[Row]]] = {
     "decode": decode.rows,
     "prefill": prefill.rows,
     "bounds": bounds.rows,
+    "sampling": sampling.rows,
     "pace": pace.rows,
+    "exactness": exactness.rows,
 }
 
 

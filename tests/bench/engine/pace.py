@@ -54,6 +54,7 @@ def scenarios() -> list[Scenario]:
 
 def rows(run: Run) -> list[Row]:
     """ITL p99 / p50 of each scenario. That the first is bad is what makes the last worth having."""
+    run.peers.close()
     found: list[Row] = []
     for number, scenario in enumerate(scenarios()):
         name = f"ITL p99 / p50 while prompts of {ARRIVAL_PROMPT_TOKENS} arrive: {scenario.name}"

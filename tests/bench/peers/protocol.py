@@ -19,9 +19,9 @@ class Peer(Protocol):
     def prompt(self, prompt: list[int]) -> float:
         """Seconds to the first token after `prompt`, alone."""
 
-    def step(self, prompts: list[list[int]], steps: int) -> float:
+    def step(self, prompts: list[list[int]], steps: int, **sampling: Any) -> float:
         """Seconds of a step that writes one token after each of `prompts`: median over `steps` or more in which all of
-        them run."""
+        them run. A peer that is asked about sampling gets `sampling`, fields of Tandem's message of that name."""
 
 
 def serve(make: Callable[[str, dict[str, Any]], Peer]) -> None:
@@ -42,7 +42,8 @@ def _answer(peer: Peer, question: dict[str, Any]) -> float:
     if question["do"] == "prompt":
         return peer.prompt([draw.choice(_IDS) for _ in range(question["tokens"])])
     prompts = [[draw.choice(_IDS) for _ in range(question["context"])] for _ in range(question["answers"])]
-    return peer.step(prompts, question["steps"])
+    chosen = {"sampling": question["sampling"]} if "sampling" in question else {}
+    return peer.step(prompts, question["steps"], **chosen)
 
 
 def median_gap(moments: Sequence[float]) -> float:

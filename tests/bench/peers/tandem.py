@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from tests.bench.peers.protocol import serve
 
 _KV_TOKENS = 12_288
@@ -30,10 +32,12 @@ class Tandem:
 
         return prompt_seconds(self._engine, len(prompt), prompt[0])
 
-    def step(self, prompts: list[list[int]], steps: int) -> float:
+    def step(self, prompts: list[list[int]], steps: int, sampling: dict[str, Any] | None = None) -> float:
+        from inference.contracts.generation import Sampling
         from inference.engine.measure import step_seconds
 
-        return step_seconds(self._engine, len(prompts), len(prompts[0]), steps, prompts[0][0])
+        chosen = msgspec.convert({"max_tokens": 1, "temperature": 0.0, **(sampling or {})}, Sampling)
+        return step_seconds(self._engine, len(prompts), len(prompts[0]), steps, prompts[0][0], chosen)
 
 
 if __name__ == "__main__":
