@@ -18,6 +18,7 @@ from typing import Any
 
 from tests.bench import machine
 from tests.bench.engine import bounds, decode, exactness, pace, prefill, sampling
+from tests.bench.engine.in_process import apart
 from tests.bench.engine.run import Run
 from tests.bench.machine import ROOT
 from tests.bench.peers.pool import PeerPool
@@ -28,6 +29,17 @@ MODEL = Path(os.environ.get("TANDEM_TEST_MODEL", ROOT / "build" / "models" / "Sm
 OUT = ROOT / "build" / "bench" / "engine.json"
 DOCUMENT, SECTION = ROOT / "docs" / "benchmarks.md", "make bench-engine"
 
+_HANDOFF_S = 300.0
+
+
+def handoff_rows(run: Run) -> list[Row]:
+    from tests.bench.handoff import measure
+
+    print("handoff: about two minutes", flush=True)
+    run.peers.close()
+    return apart(measure, run.model, within_s=_HANDOFF_S)
+
+
 #: In the order in which they are run: what needs the same peers follows each other.
 SECTIONS: Mapping[str, Callable[[Run], list[Row]]] = {
     "decode": decode.rows,
@@ -35,6 +47,7 @@ SECTIONS: Mapping[str, Callable[[Run], list[Row]]] = {
     "bounds": bounds.rows,
     "sampling": sampling.rows,
     "pace": pace.rows,
+    "handoff": handoff_rows,
     "exactness": exactness.rows,
 }
 
