@@ -21,7 +21,7 @@ _DEFAULTS = EngineSettings()
 
 
 def engine_settings(given: Sequence[str], base: EngineSettings = _DEFAULTS) -> EngineSettings:
-    """`base` with what was `given`; "none" for None.
+    """`base` with what was `given`; "none" for None, commas between several values.
 
     Raises:
         BadValue: there is no such setting, or it can't have that value.
@@ -32,6 +32,8 @@ def engine_settings(given: Sequence[str], base: EngineSettings = _DEFAULTS) -> E
         if not equals or name not in EngineSettings.__struct_fields__:
             raise BadValue(f"--set takes NAME=VALUE, not {each!r}; names are {', '.join(values)}.")
         values[name] = None if value == "none" else value
+        if isinstance(getattr(base, name), tuple):
+            values[name] = [] if value == "none" else value.split(",")
     try:
         return msgspec.convert(values, EngineSettings, strict=False)
     except msgspec.ValidationError as error:

@@ -25,7 +25,14 @@ _LEAST = {
     "prefill_chunk_tokens": 0,
     "max_running": 1,
     "threads": 0,
+    "kv_streams": 1,
 }
+
+#: More connections for one prompt only take turns.
+_MOST_STREAMS = 16
+
+#: What KV may be narrowed to on its way; empty: it is not.
+WIRE_DTYPES = ("", "bfloat16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,13 @@ def settings_fault(settings: EngineSettings) -> Fault | None:
             return Fault(name, f"{name} is {bound}, not {value}.")
     if not 0 <= settings.itl_target_s < math.inf:
         return Fault("itl_target_s", f"itl_target_s is 0 or more seconds, not {settings.itl_target_s}.")
+    if settings.kv_streams > _MOST_STREAMS:
+        return Fault("kv_streams", f"kv_streams is at most {_MOST_STREAMS}, not {settings.kv_streams}.")
+    if settings.kv_wire_dtype not in WIRE_DTYPES:
+        return Fault("kv_wire_dtype", f'kv_wire_dtype is "bfloat16" or empty, not {settings.kv_wire_dtype!r}.')
+    if len(set(settings.kv_transports)) < len(settings.kv_transports):
+        named = ", ".join(settings.kv_transports)
+        return Fault("kv_transports", f"kv_transports names each transport once, not {named[:100]}.")
     if settings.kv_tokens < settings.block_size:
         block, room = settings.block_size, settings.kv_tokens
         return Fault("kv_tokens", f"kv_tokens holds at least one block of {block} tokens; {room} does not.")

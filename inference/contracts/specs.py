@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from inference.contracts.states import LogRun, Role, WorkerDesired
+from inference.contracts.states import KVTransport, LogRun, Role, WorkerDesired
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +21,10 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     prefix_cache: whether requests share the KV of equal beginnings of their prompts.
     itl_target_s: seconds that a step may take while answers run; less of waiting prompts is then read beside them. 0:
     no target.
+    kv_transports: how KV may travel, the best first; TCP always may, where none of them can.
+    kv_streams: TCP connections that carry the KV of one prompt.
+    kv_wire_dtype: "bfloat16" halves the bytes of float32 KV on TCP; answers may then differ from those of one process,
+    so it is off ("") unless asked for.
     """
 
     dtype: str = "auto"
@@ -32,6 +36,9 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     threads: int = 0
     prefix_cache: bool = True
     itl_target_s: float = 0.0
+    kv_transports: tuple[KVTransport, ...] = (KVTransport.SHARED_MEMORY, KVTransport.TCP)
+    kv_streams: int = 2
+    kv_wire_dtype: str = ""
 
 
 class DeviceAssignment(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,10 +9,10 @@ import msgspec
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import WorkerLoad
-from inference.contracts.specs import WorkerSpec
+from inference.contracts.specs import EngineSettings, WorkerSpec
 from inference.contracts.states import Role
 from inference.process.tls import NodeTls
-from inference.transfer.base import TransferCounters
+from inference.transfer.base import TransferCounters, TransferSettings
 from inference.transfer.receiver import KVReceiver
 from inference.transfer.sender import KVSender
 from inference.transfer.tickets import TicketState, TicketTable
@@ -49,7 +49,7 @@ class Duties:
             engine=engine,
             counters=self._counters,
             limits=limits.transfer,
-            settings=limits.handoff,
+            settings=limits.handoff or _as_set(spec.settings),
             tls=tls.client if tls is not None else None,
         )
         self.prefills = PrefillService(state, self._blocks, recorder, self._counters, self._sender)
@@ -100,3 +100,9 @@ class Duties:
         if self._receiver is not None:
             await self._receiver.close()
         await self._sender.close()
+
+
+def _as_set(settings: EngineSettings) -> TransferSettings:
+    return TransferSettings(
+        transports=settings.kv_transports, streams=settings.kv_streams, wire_dtype=settings.kv_wire_dtype
+    )

@@ -19,6 +19,7 @@ class WorkerLimits(msgspec.Struct, frozen=True, kw_only=True):
     stuck. switch_s: longest that the engine may take to change its role; after that the process ends, because nobody
     knows what it is. window_s: length of a telemetry window. failure_linger_s: how long a failed start stays readable
     before the process ends. stop_s: longest that handlers and engine may take to end. max_body_bytes: of a request.
+    handoff: how KV travels; None: as the spec's settings say.
     """
 
     lease_s: float = 20.0
@@ -36,4 +37,4 @@ class WorkerLimits(msgspec.Struct, frozen=True, kw_only=True):
     stop_s: float = 3.0
     max_body_bytes: int = 32 * 1024 * 1024
     transfer: TransferLimits = TransferLimits()
-    handoff: TransferSettings = TransferSettings()
+    handoff: TransferSettings | None = None

@@ -81,6 +81,19 @@ export const FetchState = {
 export type FetchState = (typeof FetchState)[keyof typeof FetchState];
 
 /**
+ * How KV travels from a prefill worker to a decode worker.
+ *
+ * SHARED_MEMORY: decode reads it where prefill's engine wrote it, on the same machine. TCP: over the network. NIXL:
+ * by NVIDIA's transfer library, over what it finds between the two.
+ */
+export const KVTransport = {
+  SHARED_MEMORY: "shared_memory",
+  TCP: "tcp",
+  NIXL: "nixl",
+} as const;
+export type KVTransport = (typeof KVTransport)[keyof typeof KVTransport];
+
+/**
  * What a worker does for a request.
  *
  * PREFILL reads prompts and hands the KV cache over; DECODE writes answers (and may prefill short prompts
@@ -416,6 +429,10 @@ export interface DeploymentView {
  * prefix_cache: whether requests share the KV of equal beginnings of their prompts.
  * itl_target_s: seconds that a step may take while answers run; less of waiting prompts is then read beside them. 0:
  * no target.
+ * kv_transports: how KV may travel, the best first; TCP always may, where none of them can.
+ * kv_streams: TCP connections that carry the KV of one prompt.
+ * kv_wire_dtype: "bfloat16" halves the bytes of float32 KV on TCP; answers may then differ from those of one process,
+ * so it is off ("") unless asked for.
  */
 export interface EngineSettings {
   readonly dtype: string;
@@ -427,6 +444,9 @@ export interface EngineSettings {
   readonly threads: number;
   readonly prefix_cache: boolean;
   readonly itl_target_s: number;
+  readonly kv_transports: readonly KVTransport[];
+  readonly kv_streams: number;
+  readonly kv_wire_dtype: string;
 }
 
 /** refusals: why workers that are wanted could not be placed, one sentence each. */
@@ -844,6 +864,9 @@ export const DEFAULT_ENGINE_SETTINGS: EngineSettings = {
   threads: 0,
   prefix_cache: true,
   itl_target_s: 0.0,
+  kv_transports: ["shared_memory", "tcp"],
+  kv_streams: 2,
+  kv_wire_dtype: "",
 };
 
 export const DEFAULT_OPERATION_PREVIEW: OperationPreview = {

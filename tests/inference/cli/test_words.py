@@ -13,6 +13,7 @@ from inference.cli.output import shown
 from inference.cli.settings import engine_settings
 from inference.cli.sizes import count, share, size
 from inference.contracts.specs import EngineSettings
+from inference.contracts.states import KVTransport
 
 
 @pytest.mark.parametrize(
@@ -63,9 +64,13 @@ def test_settings_keep_what_is_not_given() -> None:
     base = EngineSettings(kv_tokens=4096)
     assert engine_settings(["max_model_len=100"], base) == EngineSettings(kv_tokens=4096, max_model_len=100)
     assert engine_settings(["max_model_len=none"]).max_model_len is None
+    assert engine_settings(["kv_transports=nixl,tcp"]).kv_transports == (KVTransport.NIXL, KVTransport.TCP)
+    assert engine_settings(["kv_transports=none", "prefix_cache=false"]) == EngineSettings(
+        kv_transports=(), prefix_cache=False
+    )
 
 
-@pytest.mark.parametrize("given", ["kv_token=1", "kv_tokens", "kv_tokens=many", "=1"])
+@pytest.mark.parametrize("given", ["kv_token=1", "kv_tokens", "kv_tokens=many", "=1", "kv_transports=post"])
 def test_settings_that_are_none_are_refused(given: str) -> None:
     with pytest.raises(BadValue, match="--set"):
         engine_settings([given])

@@ -41,6 +41,10 @@ PROMPTS = [
 ]
 
 
+#: Layers, K and V, heads, elements of a head, bytes of a float32.
+BYTES_PER_TOKEN = 4 * 2 * 2 * 16 * 4
+
+
 @contextlib.asynccontextmanager
 async def pair(model: Path, limits: WorkerLimits | None = None, **settings):
     """A prefill and a decode worker of `model`: their addresses."""
@@ -50,7 +54,8 @@ async def pair(model: Path, limits: WorkerLimits | None = None, **settings):
         for number, role in enumerate((Role.PREFILL, Role.DECODE)):
             chosen = EngineSettings(**({"kv_tokens": 2048, "prefill_chunk_tokens": 32, "threads": 1} | settings))
             engine = NativeEngine(str(model), "stub", role, chosen)
-            server = WorkerServer(stub_spec(role, number), engine, SECRET, limits)
+            spec = msgspec.structs.replace(stub_spec(role, number), settings=chosen)
+            server = WorkerServer(spec, engine, SECRET, limits)
             servers.append(server)
             addresses.append(await server.listen())
             assert await server.load(), server.worker.state.failure
@@ -115,7 +120,7 @@ async def test_the_kv_counted_is_the_prompts(client, tiny):
         await collect(client.prefill(prefill, ticket, sampling))
         await collect(client.generate(decode, ticket, PrefillPath.HANDOFF))
         status = await client.status(decode)
-        assert status.load.kv_bytes_received == len(ticket.token_ids) * 4 * 2 * 2 * 16 * 4, "layers, K and V, heads"
+        assert status.load.kv_bytes_received == len(ticket.token_ids) * BYTES_PER_TOKEN
 
 
 async def test_what_was_read_before_is_told_as_cached_whoever_reads_it(client, tiny):
@@ -129,6 +134,29 @@ async def test_what_was_read_before_is_told_as_cached_whoever_reads_it(client, t
                 assert read.end.cached_tokens == expected
             answer = await collect(client.generate(decode, ticket, path))
             assert answer.end.cached_tokens == (expected if path is PrefillPath.LOCAL else 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "taken", "narrow"),
+    [
+        ({}, KVTransport.SHARED_MEMORY, 1),
+        ({"kv_transports": (KVTransport.TCP,)}, KVTransport.TCP, 1),
+        ({"kv_transports": (), "kv_streams": 1}, KVTransport.TCP, 1),
+        ({"kv_transports": (KVTransport.TCP,), "kv_wire_dtype": "bfloat16"}, KVTransport.TCP, 2),
+    ],
+)
+async def test_kv_travels_as_the_settings_of_the_worker_say(client, tiny, settings, taken, narrow):
+    async with pair(tiny, **settings) as addresses:
+        answer = await client.answer_by_handoff(*addresses, PROMPTS[5], Sampling(max_tokens=4, temperature=0.0))
+        length = answer.end.prompt_tokens
+        (line,) = [
+            line
+            for line in (await client.metrics(addresses[0])).splitlines()
+            if line.startswith("tandem_kv_transfers_sent_total{") and line.endswith(" 1.0")
+        ]
+        assert f'transport="{taken}"' in line
+        sent, received = [(await client.status(address)).load for address in addresses]
+        assert sent.kv_bytes_sent == received.kv_bytes_received == length * BYTES_PER_TOKEN // narrow
 
 
 async def test_kv_is_not_shared_over_salts(client, tiny):

@@ -68,12 +68,12 @@ export type DeployForm = ReturnType<typeof useDeployForm>;
 export function missing(values: DeployValues): string | null {
   if (values.model === "") return "Choose a model to see what would happen.";
   if (values.name.trim() === "") return "Give it a name to see what would happen.";
-  const { kv_tokens, block_size, prefill_chunk_tokens, max_running } = values.settings;
+  const { kv_tokens, block_size, prefill_chunk_tokens, max_running, threads, kv_streams } = values.settings;
   const numbers: readonly unknown[] = [
     ...(values.shape === "split" ? [values.prefill, values.decode] : [values.unified]),
     values.local_prefill_tokens,
     values.tensor_parallel,
-    ...[kv_tokens, block_size, prefill_chunk_tokens, max_running],
+    ...[kv_tokens, block_size, prefill_chunk_tokens, max_running, threads, kv_streams],
   ];
   return numbers.every((value) => typeof value === "number") ? null : "A number is missing.";
 }

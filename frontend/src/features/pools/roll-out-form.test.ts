@@ -38,5 +38,10 @@ describe("a roll-out", () => {
     expect(settingChanges(DEFAULT_ENGINE_SETTINGS, { ...DEFAULT_ENGINE_SETTINGS, max_model_len: 4096 })).toEqual([
       { name: "max_model_len", before: "the model's own", after: "4096" },
     ]);
+    const overTcp = { ...DEFAULT_ENGINE_SETTINGS, kv_transports: ["tcp"] as const };
+    expect(settingChanges(DEFAULT_ENGINE_SETTINGS, overTcp)).toEqual([
+      { name: "kv_transports", before: "shared_memory, tcp", after: "tcp" },
+    ]);
+    expect(settingChanges(overTcp, { ...overTcp, kv_transports: ["tcp"] })).toEqual([]);
   });
 });

@@ -47,11 +47,12 @@ export function requestOf(values: RollOutValues, serving: RollOutValues): Readon
 export function settingChanges(before: EngineSettings, after: EngineSettings): readonly Change[] {
   const names = Object.keys(after) as (keyof EngineSettings)[];
   return names
-    .filter((name) => before[name] !== after[name])
+    .filter((name) => String(before[name]) !== String(after[name]))
     .map((name) => ({ name, before: inWords(before[name]), after: inWords(after[name]) }));
 }
 
-function inWords(value: string | number | boolean | null): string {
+function inWords(value: EngineSettings[keyof EngineSettings]): string {
   if (typeof value === "boolean") return value ? "on" : "off";
+  if (typeof value === "object" && value !== null) return value.join(", ") || "none";
   return value === null ? "the model's own" : String(value);
 }

@@ -1,6 +1,6 @@
-import { NumberInput, Select, SimpleGrid, Stack, Switch } from "@mantine/core";
+import { MultiSelect, NumberInput, Select, SimpleGrid, Stack, Switch } from "@mantine/core";
 import type { GetInputPropsReturnType } from "@mantine/form";
-import type { EngineSettings } from "@/generated/contracts";
+import { KVTransport, type EngineSettings } from "@/generated/contracts";
 import { inMilliseconds, inSeconds } from "./slo";
 
 const DTYPES = [
@@ -8,6 +8,17 @@ const DTYPES = [
   { value: "float32", label: "float32" },
   { value: "bfloat16", label: "bfloat16" },
   { value: "float16", label: "float16" },
+];
+
+const TRANSPORTS = [
+  { value: KVTransport.SHARED_MEMORY, label: "Shared memory" },
+  { value: KVTransport.TCP, label: "TCP" },
+  { value: KVTransport.NIXL, label: "NIXL" },
+];
+
+const WIRE_DTYPES = [
+  { value: "", label: "As computed" },
+  { value: "bfloat16", label: "bfloat16" },
 ];
 
 interface SettingsFieldsProps {
@@ -64,12 +75,32 @@ export function SettingsFields({ input }: SettingsFieldsProps) {
           value={itl.value === 0 ? "" : inMilliseconds(itl.value)}
           onChange={(next) => itl.onChange(inSeconds(next) ?? 0)}
         />
-        <NumberInput label="CPU threads" description="0 takes the cores of its devices" min={0} {...input("threads")} />
+        <NumberInput label="CPU threads" description="0: as many of its cores as help" min={0} {...input("threads")} />
         <Select
           label="Number format"
           description="Automatic: float32 on CPU, bfloat16 on GPU"
           data={DTYPES}
           {...input("dtype")}
+        />
+        <MultiSelect
+          label="KV transports"
+          description="The best first; TCP where none can"
+          data={TRANSPORTS}
+          {...input("kv_transports")}
+        />
+        <Select
+          label="KV on TCP"
+          description="bfloat16 halves float32 KV; answers may differ"
+          data={WIRE_DTYPES}
+          allowDeselect={false}
+          {...input("kv_wire_dtype")}
+        />
+        <NumberInput
+          label="KV streams"
+          description="TCP connections per prompt"
+          min={1}
+          max={16}
+          {...input("kv_streams")}
         />
       </SimpleGrid>
       <Switch
