@@ -16,12 +16,14 @@ import msgspec
 
 from inference.contracts.reports import Address
 from inference.contracts.states import FinishReason, KVTransport, PrefillPath
+from inference.contracts.tools import Tool, ToolCall, ToolFormat, ToolGrammar
 
 #: Most alternatives that are told beside a token.
 MAX_LOGPROBS = 20
 
-#: What of `Sampling` a worker knows. 1: the fields of release 0.1. 2: all below.
-SAMPLING_VERSION = 2
+#: What of `Sampling` and of prompts a worker knows. 1: the fields of release 0.1. 2: those of release 0.2. 3: tools and
+#: special tokens too.
+SAMPLING_VERSION = 3
 
 
 class JsonGrammar(msgspec.Struct, frozen=True, kw_only=True, tag="json"):
@@ -30,7 +32,7 @@ class JsonGrammar(msgspec.Struct, frozen=True, kw_only=True, tag="json"):
     schema: str
 
 
-Grammar = JsonGrammar
+Grammar = JsonGrammar | ToolGrammar
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +48,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     seed: fixed by the router before dispatch, so that prefill and decode draw from one sequence.
     logprobs: tell the log-probability of every token and of so many of the likeliest beside it, by the model alone,
     before any of the above; None tells none.
-    grammar: what the answer must be.
+    grammar: what the answer must be. special_tokens: they are part of the text, but for those that end the answer.
     """
 
     max_tokens: int
@@ -65,10 +67,13 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     ignore_eos: bool = False
     logprobs: int | None = None
     grammar: Grammar | None = None
+    special_tokens: bool = False
 
     @property
     def version(self) -> int:
         """The version of this message that a worker must know to do what is asked: see `SAMPLING_VERSION`."""
+        if self.special_tokens or isinstance(self.grammar, ToolGrammar):
+            return 3
         known = Sampling(
             max_tokens=self.max_tokens,
             temperature=self.temperature,
@@ -82,22 +87,54 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """tool_calls: made by the model in this message. tool_call_id, name: of a message of role "tool", which call it
+    answers and of which tool."""
+
     role: str
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    name: str | None = None
 
 
 class ChatPrompt(msgspec.Struct, frozen=True, kw_only=True, tag="chat"):
-    """Messages to be laid out by the model's chat template with a generation prompt."""
+    """Messages to be laid out by the model's chat template.
+
+    tools: what the model may call. generation_prompt: an answer of the model is to follow. special_tokens: add those
+    with which the tokenizer begins a text, besides what the template writes.
+    """
 
     messages: tuple[ChatMessage, ...]
+    tools: tuple[Tool, ...] = ()
+    generation_prompt: bool = True
+    special_tokens: bool = False
+
+    @property
+    def version(self) -> int:
+        """As of `Sampling`."""
+        known = ChatPrompt(messages=tuple(ChatMessage(role=each.role, content=each.content) for each in self.messages))
+        return 1 if self == known else 3
 
 
 class TextPrompt(msgspec.Struct, frozen=True, kw_only=True, tag="text"):
+    """special_tokens: add those with which the tokenizer begins a text."""
+
     text: str
+    special_tokens: bool = True
+
+    @property
+    def version(self) -> int:
+        """As of `Sampling`."""
+        return 1 if self.special_tokens else 3
 
 
 class TokenPrompt(msgspec.Struct, frozen=True, kw_only=True, tag="tokens"):
     token_ids: tuple[int, ...]
+
+    @property
+    def version(self) -> int:
+        """As of `Sampling`."""
+        return 1
 
 
 Prompt = ChatPrompt | TextPrompt | TokenPrompt
@@ -131,8 +168,9 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     router puts it into the sampling of the `PrefillRequest`.
     lease_s: the ticket ends so long after the last renewal; every arriving KV frame and an open generate call renew.
     transfer: where KV for it is received; None when the worker takes no hand-offs.
-    prompt_text: the prompt as text, where it was asked for. sampling_version: what of `Sampling` the worker knows; one
-    that knows less than was asked for would answer something else.
+    prompt_text: the prompt as text, where it was asked for. sampling_version: what of `Sampling` and of prompts the
+    worker knows; one that knows less than was asked for would answer something else. tool_format: how its model writes
+    calls of tools; None where that is not known.
     """
 
     ticket_id: str
@@ -146,6 +184,37 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     transfer: Address | None
     prompt_text: str | None = None
     sampling_version: int = 1
+    tool_format: ToolFormat | None = None
+
+
+class TokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks any worker of a model for the tokens of a prompt. pieces: tell the text of each, too."""
+
+    request_id: str
+    model_name: str
+    prompt: Prompt
+    pieces: bool = False
+
+
+class Tokenized(msgspec.Struct, frozen=True, kw_only=True):
+    """pieces: the text of each token by itself; broken characters are replaced. sampling_version: as of a `Ticket`."""
+
+    token_ids: tuple[int, ...]
+    context_length: int
+    pieces: tuple[str, ...] | None = None
+    sampling_version: int = SAMPLING_VERSION
+
+
+class DetokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks any worker of a model for the text of tokens, special ones included."""
+
+    request_id: str
+    model_name: str
+    token_ids: tuple[int, ...]
+
+
+class Detokenized(msgspec.Struct, frozen=True, kw_only=True):
+    text: str
 
 
 class PrefillRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -294,10 +294,12 @@ class LogRun(StrEnum):
 
 
 class FinishReason(StrEnum):
-    """Why an answer ended. STOP: end-of-sequence or a stop string. LENGTH: the token limit."""
+    """Why an answer ended. STOP: end-of-sequence or a stop string. LENGTH: the token limit. TOOL_CALLS: STOP, after calls
+    of tools, which routers find in the text."""
 
     STOP = "stop"
     LENGTH = "length"
+    TOOL_CALLS = "tool_calls"
 
 
 class PrefillPath(StrEnum):

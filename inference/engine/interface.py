@@ -22,6 +22,7 @@ from inference.contracts.generation import ChosenLogprob, Prompt, Sampling
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.states import FinishReason, Role
 from inference.contracts.timings import Window
+from inference.contracts.tools import ToolFormat
 
 TokenIds = Sequence[int]
 
@@ -32,7 +33,8 @@ class EngineInfo:
     V, rope parameters, dtype, block size, layout version and the weights.
 
     kv_bytes_per_token: K and V over all layers. windows: per layer, how many tokens each token sees, itself included;
-    None sees all. Empty: every layer sees all. kv_dtype: of one number in K and V, "float32" for example.
+    None sees all. Empty: every layer sees all. kv_dtype: of one number in K and V, "float32" for example. tool_format:
+    how the model writes calls of tools; None where it is not known.
     """
 
     model_name: str
@@ -45,6 +47,7 @@ class EngineInfo:
     layers: int
     windows: tuple[int | None, ...] = ()
     kv_dtype: str = ""
+    tool_format: ToolFormat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +145,8 @@ class Engine(Protocol):
     def tokenize(self, prompt: Prompt) -> list[int]:
         """Token ids of `prompt`; chat prompts go through the chat template with a generation prompt.
 
-        Raises `TandemError(INVALID_REQUEST)` for what can't be laid out (no chat template, bad roles, ids out of
-        range, an empty prompt)."""
+        Raises `TandemError(INVALID_REQUEST)` for what can't be laid out (no chat template, bad roles, tools in a format
+        that is not known, ids out of range, an empty prompt)."""
 
     def detokenize(self, token_ids: TokenIds) -> str:
         """The text of a prompt, special tokens included."""

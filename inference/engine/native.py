@@ -151,7 +151,8 @@ class NativeEngine:
             prepare_thread=lambda: torch.set_num_threads(self._threads),
         )
         vocabulary = Vocabulary(loaded.tokenizer, info.vocab_size, loaded.eos_ids)
-        return _Parts(info, loaded.tokenizer, vocabulary, Grammars(vocabulary), reservations, cache, loop)
+        grammars = Grammars(vocabulary, info.tool_format)
+        return _Parts(info, loaded.tokenizer, vocabulary, grammars, reservations, cache, loop)
 
     def switch_role(self, role: Role) -> None:
         """Weights, cache and loop serve every role alike, so only the proof is left to do."""
@@ -305,6 +306,7 @@ class NativeEngine:
             )
         parts = self._parts
         chat.check_ids(token_ids, parts.info.vocab_size)
+        decode = self.detokenize if sampling.special_tokens else self._decode
         return [
             Sequence(
                 handle=handle,
@@ -317,7 +319,7 @@ class NativeEngine:
                     follower=parts.grammars.follow(sampling.grammar) if sampling.grammar is not None else None,
                 ),
                 sink=sink,
-                text=TextStream(self._decode, parts.vocabulary, sampling, answer=number),
+                text=TextStream(decode, parts.vocabulary, sampling, answer=number),
                 prompt_length=len(token_ids),
                 answer=number,
                 priority=priority,
@@ -392,4 +394,5 @@ def _describe(model_name: str, loaded: LoadedModel, geometry: KVGeometry, settin
         layers=geometry.layers,
         windows=geometry.windows,
         kv_dtype=dtype_name,
+        tool_format=chat.tool_format(loaded.tokenizer),
     )

@@ -30,7 +30,7 @@ class Ends(Protocol):
 class TextStream:
     """Text of one answer.
 
-    decode: ids -> text, special tokens left out. answer: which of the request's answers.
+    decode: ids -> text, special tokens left out or not as was asked for. answer: which of the request's answers.
     """
 
     def __init__(

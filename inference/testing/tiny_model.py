@@ -73,11 +73,12 @@ def write_tiny_model(
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     model.generation_config = GenerationConfig(eos_token_id=END_ID, pad_token_id=BYTES + 2)
     model.save_pretrained(directory)
-    _tokenizer().save_pretrained(directory)
+    byte_tokenizer().save_pretrained(directory)
     return directory
 
 
-def _tokenizer() -> PreTrainedTokenizerFast:
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """Tokens are single bytes and the three markers of ChatML."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE(vocab={symbol: i for i, symbol in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -16,23 +16,27 @@ from llguidance import LLMatcher, LLParserLimits
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import Grammar
+from inference.contracts.tools import ToolFormat, ToolGrammar
+from inference.engine.sampling import tool_grammar
 from inference.engine.sampling.vocabulary import Vocabulary
 
 #: A small model may write white space for ever where any amount is allowed.
 _WHITE_SPACE = r"[\x20\x0A\x0D\x09]{0,32}"
 
 _KEPT = 64
-_FIELD = "response_format"
-
 #: Bounds what a hostile schema may cost: it is refused, or its answer fails.
 _LIMITS = LLParserLimits(verbose_errors=False)
 
 
 class Grammars:
-    """Compiles grammars for one vocabulary and keeps those used last. Thread-safe."""
+    """Compiles grammars for one vocabulary and keeps those used last. Thread-safe.
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    tool_format: how the model writes calls of tools; None where that is not known.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, tool_format: ToolFormat | None = None) -> None:
         self._vocabulary = vocabulary
+        self._tool_format = tool_format
         self._compiled: OrderedDict[Grammar, LLMatcher] = OrderedDict()
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="grammar")
@@ -52,31 +56,47 @@ class Grammars:
             self._compiled.move_to_end(grammar)
             if len(self._compiled) > _KEPT:
                 self._compiled.popitem(last=False)
-            return Follower(matcher.deep_copy(), self._vocabulary, self._thread)
+            return Follower(matcher.deep_copy(), self._vocabulary, self._thread, field_of(grammar))
 
     def close(self) -> None:
         """End the thread of the masks."""
         self._thread.shutdown(wait=False)
 
     def _compile(self, grammar: Grammar) -> LLMatcher:
+        field = field_of(grammar)
         if not self._vocabulary.ends:
-            raise _refused("this model has no end of sequence, so a structured answer would never end")
+            raise _refused(field, "this model has no end of sequence, so a structured answer would never end")
         try:
-            rules = LLMatcher.grammar_from_json_schema(
-                grammar.schema, overrides={"whitespace_pattern": _WHITE_SPACE, "lenient": False}
-            )
+            rules = self._rules(grammar)
         except ValueError as error:
-            raise _refused(f"the schema can't be read: {error}") from error
+            raise _refused(field, f"the schema can't be read: {error}") from error
         matcher = LLMatcher(self._vocabulary.tokens, rules, log_level=0, limits=_LIMITS)
         if matcher.is_error():
-            raise _refused(f"the schema can't be followed: {matcher.get_error()}")
+            raise _refused(field, f"the schema can't be followed: {matcher.get_error()}")
         return matcher
+
+    def _rules(self, grammar: Grammar) -> str:
+        options = {"whitespace_pattern": _WHITE_SPACE, "lenient": False}
+        if not isinstance(grammar, ToolGrammar):
+            return LLMatcher.grammar_from_json_schema(grammar.schema, overrides=options)
+        if self._tool_format is None:
+            raise _refused("tools", "how this model writes calls of tools is not known here")
+        return tool_grammar.rules(grammar, self._tool_format, self._vocabulary.special_id, options)
+
+
+def field_of(grammar: Grammar) -> str:
+    """Where clients name `grammar`."""
+    return "tools" if isinstance(grammar, ToolGrammar) else "response_format"
 
 
 class Follower:
-    """How far one answer has come in its grammar. Used by one thread at a time."""
+    """How far one answer has come in its grammar. Used by one thread at a time.
 
-    def __init__(self, matcher: LLMatcher, vocabulary: Vocabulary, thread: ThreadPoolExecutor) -> None:
+    field: where clients name the grammar.
+    """
+
+    def __init__(self, matcher: LLMatcher, vocabulary: Vocabulary, thread: ThreadPoolExecutor, field: str) -> None:
+        self._field = field
         self._matcher = matcher
         self._vocabulary = vocabulary
         self._thread = thread
@@ -102,9 +122,9 @@ class Follower:
         if not self._matcher.is_error():
             llguidance.numpy.fill_next_token_bitmask(self._matcher, words)
         if self._matcher.is_error():
-            raise _refused(f"the schema could not be followed any further: {self._matcher.get_error()}")
+            raise _refused(self._field, f"the schema could not be followed any further: {self._matcher.get_error()}")
         return np.unpackbits(words.view(np.uint8), bitorder="little")[: self._vocabulary.size].view(np.bool_)
 
 
-def _refused(reason: str) -> TandemError:
-    return TandemError(ErrorCode.INVALID_REQUEST, f"{_FIELD}: {reason}", _FIELD)
+def _refused(field: str, reason: str) -> TandemError:
+    return TandemError(ErrorCode.INVALID_REQUEST, f"{field}: {reason}", field)

@@ -30,6 +30,11 @@ class Vocabulary:
         top = tuple(self._entry(other, logprob) for other, logprob in raw.top)
         return ChosenLogprob(token=text, logprob=raw.logprob, bytes=octets, top_logprobs=top)
 
+    def special_id(self, text: str) -> int | None:
+        """The special token that is `text`; None where it is spelt with ordinary ones."""
+        ids = self.tokens.tokenize_str(text, parse_special=True)
+        return ids[0] if len(ids) == 1 and self.tokens.is_special_token(ids[0]) else None
+
     def _entry(self, token_id: int, logprob: float) -> TokenLogprob:
         text, octets = self._told(token_id)
         return TokenLogprob(token=text, logprob=logprob, bytes=octets)
