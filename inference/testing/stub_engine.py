@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import ChosenLogprob, Prompt, Sampling, TokenLogprob
+from inference.contracts.generation import ChosenLogprob, JsonGrammar, Prompt, Sampling, TokenLogprob
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.states import FinishReason, Role
 from inference.contracts.timings import Counter, Latency, Window
@@ -106,6 +106,7 @@ class StubEngine:
             kv_blocks_total=self.kv.total,
             kv_bytes_per_token=KV_BYTES_PER_TOKEN,
             layers=LAYERS,
+            tool_format=self.settings.tool_format,
         )
 
     def start(self) -> None:
@@ -173,8 +174,9 @@ class StubEngine:
 
     def check(self, sampling: Sampling) -> None:
         """Takes everything but a grammar whose schema is no JSON; follows none."""
+        schema = sampling.grammar.schema if isinstance(sampling.grammar, JsonGrammar) else "{}"
         try:
-            msgspec.json.decode(sampling.grammar.schema if sampling.grammar is not None else "{}")
+            msgspec.json.decode(schema)
         except msgspec.DecodeError as error:
             raise TandemError(
                 ErrorCode.INVALID_REQUEST, f"the schema is no JSON: {error}", "response_format"

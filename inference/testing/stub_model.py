@@ -20,7 +20,7 @@ _WORDS = tuple(
         + "één naïve 한국 日本 🙂 👩\u200d🚀".encode().split()
     )
 )
-_ROLES = frozenset({"system", "user", "assistant"})
+_ROLES = frozenset({"system", "user", "assistant", "tool"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,8 @@ class StubModel:
         return _FIRST_WORD_ID + len(_WORDS) + len(self.settings.pieces or ())
 
     def tokenize(self, prompt: Prompt) -> list[int]:
-        """One token per UTF-8 byte; chat as "<role>content" lines and "<assistant>". See `Engine.tokenize`."""
+        """One token per UTF-8 byte; chat as "<tool>" and "<role>content" lines and "<assistant>". See
+        `Engine.tokenize`."""
         if isinstance(prompt, ChatPrompt):
             ids = _lay_out(prompt)
         elif isinstance(prompt, TextPrompt):
@@ -76,5 +77,10 @@ def _lay_out(prompt: ChatPrompt) -> list[int]:
     for message in prompt.messages:
         if message.role not in _ROLES:
             raise TandemError(ErrorCode.INVALID_REQUEST, f"unknown role {message.role!r}", "messages")
-    lines = [f"<{message.role}>{message.content}\n" for message in prompt.messages]
-    return list("".join([*lines, "<assistant>"]).encode()) if lines else []
+    tools = [f"<tool>{tool.name}{tool.parameters}\n" for tool in prompt.tools]
+    lines = [
+        f"<{message.role}>{message.content}{''.join(call.name + call.arguments for call in message.tool_calls)}\n"
+        for message in prompt.messages
+    ]
+    end = ["<assistant>"] if prompt.generation_prompt else []
+    return list("".join([*tools, *lines, *end]).encode()) if lines else []

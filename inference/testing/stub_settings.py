@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from inference.contracts.tools import ToolFormat
 from inference.testing.faults import Fault
 
 
@@ -14,6 +15,7 @@ class StubSettings(msgspec.Struct, frozen=True, kw_only=True):
     pieces: the answer, token by token and then end-of-sequence; None answers with words drawn from the prompt's KV.
     answer_tokens: words before end-of-sequence; None goes on until max_tokens.
     prefix_cache: whether KV of equal beginnings of prompts is there without being computed.
+    tool_format: how its answers hold calls of tools, where `pieces` do.
     fingerprint: what is told apart as another model. load_s: time `start` takes.
     fail_starts: so many starts fail with "out of memory"; counted in the file `starts_file` over processes.
     fatal_start: this text is why no start can ever work.
@@ -29,6 +31,7 @@ class StubSettings(msgspec.Struct, frozen=True, kw_only=True):
     prefill_chunk_tokens: int = 16
     max_running: int = 32
     prefix_cache: bool = False
+    tool_format: ToolFormat | None = ToolFormat.HERMES
     fingerprint: str = "stub-1"
     load_s: float = 0.0
     fail_starts: int = 0

@@ -26,9 +26,10 @@ from inference.contracts.generation import (
 from inference.contracts.states import ANSWERING_ROLES, PrefillPath
 from inference.contracts.timings import Counter, Latency
 from inference.transfer.tickets import LEASED, HeldTicket, TicketState, TicketTable
-from inference.worker.requests import answer_limit, characters, check_sampling
+from inference.worker.requests import answer_limit, check_sampling
 from inference.worker.sink import RequestSink, between, delta, typed
 from inference.worker.state import WorkerState
+from inference.worker.tokens import check_model, tokens_of
 from inference.worker.windows import WindowRecorder
 
 log = structlog.get_logger()
@@ -51,14 +52,9 @@ class AnswerService:
         state = self._state
         self._check_role()
         state.check_open()
-        if request.model_name != state.spec.model_name:
-            raise TandemError(
-                ErrorCode.MODEL_NOT_FOUND,
-                f"this worker serves {state.spec.model_name!r}, not {request.model_name!r}",
-                "model",
-            )
+        check_model(request.model_name, state)
         await check_sampling(request.sampling, state.engine)
-        token_ids = await self._tokenize(request)
+        token_ids = await tokens_of(request.prompt, state)
         state.check_open()  # tokenising a long prompt and compiling a grammar take a while
         info = state.engine.info
         max_tokens = answer_limit(request, len(token_ids), info)
@@ -80,6 +76,7 @@ class AnswerService:
             transfer=state.transfer,
             prompt_text=self._text(request.prompt, token_ids) if request.echo else None,
             sampling_version=SAMPLING_VERSION,
+            tool_format=info.tool_format,
         )
 
     def release(self, ticket_id: str) -> None:
@@ -184,12 +181,6 @@ class AnswerService:
 
     def _text(self, prompt: Prompt, token_ids: list[int]) -> str:
         return prompt.text if isinstance(prompt, TextPrompt) else self._state.engine.detokenize(token_ids)
-
-    async def _tokenize(self, request: ReserveRequest) -> list[int]:
-        tokenize = self._state.engine.tokenize
-        if characters(request.prompt) <= self._state.limits.inline_chars:
-            return tokenize(request.prompt)
-        return await asyncio.to_thread(tokenize, request.prompt)
 
     def _check_role(self) -> None:
         """Only a router with an old table asks the wrong role: no client's fault, and another worker can serve."""

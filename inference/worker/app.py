@@ -15,10 +15,12 @@ from inference.contracts.auth import PURPOSE_METRICS, PURPOSE_WORKER_HTTP, is_be
 from inference.contracts.codec import CodecError, decode, encode
 from inference.contracts.errors import ErrorCode, TandemError, http_status
 from inference.contracts.generation import (
+    DetokenizeRequest,
     GenerateRequest,
     PrefillRequest,
     ReserveRequest,
     StreamEvent,
+    TokenizeRequest,
     WorkerError,
 )
 from inference.contracts.worker import RoleOrder
@@ -41,6 +43,8 @@ def make_app(worker: Worker, secret: str) -> web.Application:
             web.post(names.WORKER_RESERVE, calls.reserve),
             web.post(names.WORKER_PREFILL, calls.prefill),
             web.post(names.WORKER_GENERATE, calls.generate),
+            web.post(names.WORKER_TOKENIZE, calls.tokenize),
+            web.post(names.WORKER_DETOKENIZE, calls.detokenize),
             web.delete(names.WORKER_TICKETS + "/{ticket_id}", calls.release),
             web.get(names.WORKER_STATUS, calls.status),
             web.post(names.WORKER_DRAIN, calls.drain),
@@ -75,6 +79,12 @@ class _Calls:
         with structlog.contextvars.bound_contextvars(request_id=order.request_id):
             async with self._worker.duties.answers.answering(order) as events:
                 return await self._stream(request, events)
+
+    async def tokenize(self, request: web.Request) -> web.StreamResponse:
+        return _json(await self._worker.tokens.tokenize(await _read(request, TokenizeRequest)))
+
+    async def detokenize(self, request: web.Request) -> web.StreamResponse:
+        return _json(await self._worker.tokens.detokenize(await _read(request, DetokenizeRequest)))
 
     async def release(self, request: web.Request) -> web.StreamResponse:
         self._worker.duties.answers.release(request.match_info["ticket_id"])

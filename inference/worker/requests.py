@@ -7,6 +7,7 @@ import math
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import MAX_LOGPROBS, ChatPrompt, Prompt, ReserveRequest, Sampling, TextPrompt
+from inference.contracts.tools import Tool, ToolCall
 from inference.engine.interface import Engine, EngineInfo
 
 
@@ -60,5 +61,10 @@ def answer_limit(request: ReserveRequest, prompt_tokens: int, info: EngineInfo) 
 def characters(prompt: Prompt) -> int:
     """Rough size of a prompt: what tokenising it costs."""
     if isinstance(prompt, ChatPrompt):
-        return sum(len(message.content) for message in prompt.messages)
+        told = sum(len(message.content) + sum(map(_size, message.tool_calls)) for message in prompt.messages)
+        return told + sum(map(_size, prompt.tools))
     return len(prompt.text) if isinstance(prompt, TextPrompt) else len(prompt.token_ids)
+
+
+def _size(tool: Tool | ToolCall) -> int:
+    return len(tool.name) + len(tool.parameters if isinstance(tool, Tool) else tool.arguments)

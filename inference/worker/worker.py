@@ -23,6 +23,7 @@ from inference.worker.duties import Duties
 from inference.worker.limits import WorkerLimits
 from inference.worker.role_switch import check_switch, switched
 from inference.worker.state import WorkerState
+from inference.worker.tokens import TokenService
 from inference.worker.windows import WindowRecorder
 
 P = ParamSpec("P")
@@ -44,6 +45,7 @@ class Worker:
         self._host = self._advertised = ""
         self.state = WorkerState(spec, engine, limits)
         self.recorder = WindowRecorder(spec, drain=self._drain, load=self.load_now, window_s=limits.window_s)
+        self.tokens = TokenService(self.state)
         self.duties = self._duties_of(spec)
 
     def _duties_of(self, spec: WorkerSpec) -> Duties:

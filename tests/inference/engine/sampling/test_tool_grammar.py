@@ -31,9 +31,7 @@ CALLS = {
         '<tool_call>\n{"name": "weather", "arguments": {"city": "Köln"}}\n</tool_call>\n'
         '<tool_call>\n{"name": "time", "arguments": {}}\n</tool_call>'
     ),
-    ToolFormat.LLAMA3_JSON: (
-        '{"name": "weather", "parameters": {"city": "Köln"}}; {"name": "time", "parameters": {}}'
-    ),
+    ToolFormat.LLAMA3_JSON: ('{"name": "weather", "parameters": {"city": "Köln"}}; {"name": "time", "parameters": {}}'),
     ToolFormat.MISTRAL: (
         '[TOOL_CALLS][{"name": "weather", "arguments": {"city": "Köln"}}, {"name": "time", "arguments": {}}]'
     ),
