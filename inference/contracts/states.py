@@ -294,8 +294,8 @@ class LogRun(StrEnum):
 
 
 class FinishReason(StrEnum):
-    """Why an answer ended. STOP: end-of-sequence or a stop string. LENGTH: the token limit. TOOL_CALLS: STOP, after calls
-    of tools, which routers find in the text."""
+    """Why an answer ended. STOP: end-of-sequence or a stop string. LENGTH: the token limit. TOOL_CALLS: STOP, after
+    calls of tools, which routers find in the text."""
 
     STOP = "stop"
     LENGTH = "length"

@@ -11,10 +11,10 @@ import msgspec
 class ToolFormat(StrEnum):
     """How a model writes calls, as its chat template teaches it.
 
-    HERMES: <tool_call>{"name": ..., "arguments": {...}}</tool_call>, one after the other, with text before them (Hermes,
-    Qwen 2.5 and 3, SmolLM2). LLAMA3_JSON: the whole answer is {"name": ..., "parameters": {...}}, several of them with
-    semicolons between (Llama 3.1 and later). MISTRAL: [TOOL_CALLS] and a list of {"name": ..., "arguments": {...}}.
-    MISTRAL_NAMED: [TOOL_CALLS]name[ARGS]{...} for each call (Mistral models since 2025).
+    HERMES: <tool_call>{"name": ..., "arguments": {...}}</tool_call>, one after the other, with text before them
+    (Hermes, Qwen 2.5 and 3, SmolLM2). LLAMA3_JSON: the whole answer is {"name": ..., "parameters": {...}}, several of
+    them with semicolons between (Llama 3.1 and later). MISTRAL: [TOOL_CALLS] and a list of {"name": ...,
+    "arguments": {...}}. MISTRAL_NAMED: [TOOL_CALLS]name[ARGS]{...} for each call (Mistral models since 2025).
     """
 
     HERMES = "hermes"
@@ -25,8 +25,8 @@ class ToolFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """opens: what a call, or a list of them, begins with. closes: what it ends with. arguments: the key of the arguments
-    in the object of a call."""
+    """opens: what a call, or a list of them, begins with. closes: what it ends with. arguments: the key of the
+    arguments in the object of a call."""
 
     opens: str
     closes: str = ""
@@ -65,9 +65,11 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
 class ToolGrammar(msgspec.Struct, frozen=True, kw_only=True, tag="tools"):
     """The answer is one call or several of these tools, in the format of the model, with arguments that conform.
 
-    several: more than one may be made. optional: there may be text as well as, or instead of, calls.
+    several: more than one may be made. optional: the model may write text before calls or instead of them.
+    otherwise: and that text is then one JSON value that conforms to this JSON Schema.
     """
 
     tools: tuple[Tool, ...]
     several: bool = True
     optional: bool = False
+    otherwise: str | None = None

@@ -23,14 +23,14 @@ _NOT_HERMES = ("<function=", "<arg_key>")
 _MISTRAL_ID = 9
 
 _HERMES_SYSTEM = """\
-You are a function calling AI model. You are provided with function signatures within <tools></tools> XML tags. You may \
-call one or more functions to assist with the user query. Don't make assumptions about what values to plug into \
-functions. Here are the available tools:
+You are a function calling AI model. You are provided with function signatures within <tools></tools> XML tags. \
+You may call one or more functions to assist with the user query. Don't make assumptions about what values to plug \
+into functions. Here are the available tools:
 <tools>
 {tools}
 </tools>
-For each function call return a JSON object with the function's name and arguments within <tool_call></tool_call> XML \
-tags:
+For each function call return a JSON object with the function's name and arguments within <tool_call></tool_call> \
+XML tags:
 <tool_call>
 {{"name": <function-name>, "arguments": <args-json-object>}}
 </tool_call>"""

@@ -25,7 +25,8 @@ from inference.router.key_limits import Admission, KeyLimits
 from inference.router.key_use import KeyUse
 from inference.router.keys import may_call, require_model
 from inference.router.metrics import Metrics
-from inference.router.openai_answer import ChatShape, CompletionShape, model_list
+from inference.router.openai_answer import ChatShape, CompletionShape
+from inference.router.openai_models import model_list
 from inference.router.openai_request import Asked
 from inference.router.openai_sampling import SEED_BITS
 from inference.router.outlet import Lane, Outlet, StreamOutlet, WholeOutlet
@@ -167,7 +168,7 @@ class Endpoints:
         parts = [
             _Part(
                 call,
-                Lane(outlet, number * answers, answers),
+                Lane(outlet, number * answers, answers, asked.tools),
                 RequestRecord(self._telemetry, self._metrics, call.request_id, deployment.name, received),
                 admission,
             )

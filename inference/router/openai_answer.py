@@ -5,17 +5,17 @@ from __future__ import annotations
 import codecs
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from inference.contracts import codec
 from inference.contracts.generation import ChosenLogprob, Finished
-from inference.contracts.routing import DeploymentRoute
 from inference.contracts.states import FinishReason
 from inference.contracts.timings import RequestTiming
+from inference.router.tool_calls.reader import CallDelta
 
 
 class PromptDetails(msgspec.Struct, frozen=True):
@@ -43,9 +43,24 @@ class _TextLogprobs(msgspec.Struct, frozen=True):
     text_offset: list[int]
 
 
+class _Function(msgspec.Struct, frozen=True, omit_defaults=True):
+    arguments: str
+    name: str | None = None
+
+
+class _ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """index: in streams, where the first piece of a call alone has id and type."""
+
+    function: _Function
+    index: int | UnsetType = UNSET
+    id: str | None = None
+    type: str | None = None
+
+
 class _ChatDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     role: str | None = None
     content: str | None = None
+    tool_calls: tuple[_ToolCall, ...] = ()
 
 
 class _ChatChunkChoice(msgspec.Struct, frozen=True):
@@ -56,9 +71,12 @@ class _ChatChunkChoice(msgspec.Struct, frozen=True):
 
 
 class _ChatMessage(msgspec.Struct, frozen=True):
-    content: str
+    """content: null where there is nothing but calls."""
+
+    content: str | None
     role: str = "assistant"
     refusal: None = None
+    tool_calls: list[_ToolCall] | UnsetType = UNSET
 
 
 class _ChatChoice(msgspec.Struct, frozen=True):
@@ -93,11 +111,20 @@ class Choice:
 
     texts: list[str] = field(default_factory=list)
     logprobs: list[ChosenLogprob] = field(default_factory=list)
+    calls: list[CallDelta] = field(default_factory=list)
     finish: FinishReason | None = None
 
     @property
     def text(self) -> str:
         return "".join(self.texts)
+
+    def add(self, delta: CallDelta) -> None:
+        """More of a call."""
+        if delta.index == len(self.calls):
+            self.calls.append(delta)
+        else:
+            begun = self.calls[delta.index]
+            self.calls[delta.index] = replace(begun, arguments=begun.arguments + delta.arguments)
 
 
 def usage_of(finished: Sequence[Finished]) -> Usage:
@@ -119,6 +146,8 @@ class Shape(Protocol):
         """Goes before the first text of choice `index` of a stream."""
 
     def text(self, index: int, text: str, logprobs: Sequence[ChosenLogprob]) -> bytes: ...
+
+    def call(self, index: int, delta: CallDelta) -> bytes: ...
 
     def closing(self, index: int, reason: FinishReason) -> bytes: ...
 
@@ -147,6 +176,15 @@ class ChatShape:
         told = _ChatLogprobs(tuple(logprobs)) if logprobs else None
         return self._chunk([_ChatChunkChoice(_ChatDelta(content=text), index, None, told)], self._no_usage)
 
+    def call(self, index: int, delta: CallDelta) -> bytes:
+        called = _ToolCall(
+            _Function(delta.arguments, delta.name),
+            delta.index,
+            delta.call_id,
+            None if delta.call_id is None else "function",
+        )
+        return self._chunk([_ChatChunkChoice(_ChatDelta(tool_calls=(called,)), index)], self._no_usage)
+
     def closing(self, index: int, reason: FinishReason) -> bytes:
         return self._chunk([_ChatChunkChoice(_ChatDelta(), index, reason)], self._no_usage)
 
@@ -168,7 +206,11 @@ class ChatShape:
 
     def _choice(self, index: int, choice: Choice) -> _ChatChoice:
         told = _ChatLogprobs(tuple(choice.logprobs)) if self._with_logprobs else None
-        return _ChatChoice(_ChatMessage(choice.text), index, choice.finish, told)
+        calls = [
+            _ToolCall(_Function(call.arguments, call.name), id=call.call_id, type="function") for call in choice.calls
+        ]
+        message = _ChatMessage(choice.text or None, tool_calls=calls) if calls else _ChatMessage(choice.text)
+        return _ChatChoice(message, index, choice.finish, told)
 
     def _chunk(self, choices: list[_ChatChunkChoice], usage: Usage | UnsetType | None) -> bytes:
         return codec.encode(
@@ -202,6 +244,9 @@ class CompletionShape:
     def text(self, index: int, text: str, logprobs: Sequence[ChosenLogprob]) -> bytes:
         told = _text_logprobs(logprobs, self._offsets[index]) if logprobs else None
         return self._answer([_TextChoice(text, index, None, told)], self._no_usage)
+
+    def call(self, index: int, delta: CallDelta) -> bytes:
+        raise TypeError("text completions have no tools")
 
     def closing(self, index: int, reason: FinishReason) -> bytes:
         return self._answer([_TextChoice("", index, reason)], self._no_usage)
@@ -257,24 +302,3 @@ def _text_logprobs(entries: Sequence[ChosenLogprob], offsets: _Offsets) -> _Text
         top_logprobs=None if None in top else [each for each in top if each is not None],
         text_offset=[offsets.next(entry.bytes) for entry in entries],
     )
-
-
-class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
-    created: int
-    object: Literal["model"] = "model"
-    owned_by: str = "tandem"
-
-
-class ModelList(msgspec.Struct, frozen=True, kw_only=True):
-    data: list[ModelEntry]
-    object: Literal["list"] = "list"
-
-
-def model_list(deployments: list[DeploymentRoute]) -> ModelList:
-    """One entry per model name that clients can ask for."""
-    created: dict[str, int] = {}
-    for deployment in deployments:
-        name = deployment.model_name
-        created[name] = min(created.get(name, deployment.created), deployment.created)
-    return ModelList(data=[ModelEntry(id=name, created=at) for name, at in created.items()])

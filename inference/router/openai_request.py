@@ -12,17 +12,17 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from inference.contracts.generation import ChatMessage, ChatPrompt, Prompt, Sampling, TextPrompt, TokenPrompt
+from inference.contracts.generation import ChatPrompt, Prompt, Sampling, TextPrompt, TokenPrompt
 from inference.router.errors import ApiError, bad_request
+from inference.router.openai_messages import MessageBody, read_messages
 from inference.router.openai_sampling import LARGEST, Count, Integer, ResponseFormat, alternatives, read_sampling
+from inference.router.openai_tools import ChoiceBody, ToolBody, ToolUse, read_tools
 
 MAX_PROMPTS = 64
 
 #: Fields that are not offered, with the values that ask for nothing (besides null).
 _NOT_OFFERED: dict[str, tuple[object, ...]] = {
     "suffix": ("",),
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
     "functions": ([],),
     "function_call": ("none", "auto"),
     "modalities": (["text"],),
@@ -32,6 +32,10 @@ _NOT_OFFERED: dict[str, tuple[object, ...]] = {
     "bad_words": ([],),
     "allowed_token_ids": (),
     "prompt_logprobs": (),
+    "truncate_prompt_tokens": (),
+    "include_stop_str_in_output": (False,),
+    "spaces_between_special_tokens": (True,),
+    "length_penalty": (1, 1.0),
     "structured_outputs": (),
     "guided_json": (),
     "guided_regex": (),
@@ -56,9 +60,22 @@ _NOT_OFFERED_IN_CHAT = _NOT_OFFERED | {
     "chat_template_kwargs": ({},),
     "documents": ([],),
 }
+<<<<<<< HEAD
 
 #: What chat templates know. "developer" is the newer name of "system".
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+=======
+_NOT_OFFERED_IN_CHAT = _NOT_OFFERED | {
+    "echo": (False,),
+    "add_generation_prompt": (True,),
+    "continue_final_message": (False,),
+    "chat_template": (),
+    "chat_template_kwargs": ({},),
+    "documents": ([],),
+    "web_search_options": (),
+}
+_NOT_OFFERED_IN_COMPLETIONS = _NOT_OFFERED | {"tools": ([],), "tool_choice": ("none", "auto")}
+>>>>>>> c0c9e40 (Tools: told to the model as its template has it, calls parsed out of answers, choices enforced by grammar)
 
 _AT_FIELD = re.compile(r" - at `\$\.?(?P<field>[^`]*)`$")
 _MISSING_FIELD = re.compile(r"missing required field `(?P<field>[^`]*)`")
@@ -68,7 +85,8 @@ _MISSING_FIELD = re.compile(r"missing required field `(?P<field>[^`]*)`")
 class Asked:
     """One request, of one prompt or several. max_tokens: the client's own limit, None when it named none;
     `sampling.max_tokens` is then unset (0) until the deployment's default is known. seeded: the client named the seed.
-    echo: every answer begins with its prompt. priority, cache_salt: as in `ReserveRequest`."""
+    echo: every answer begins with its prompt. priority, cache_salt: as in `ReserveRequest`. tools: what may be
+    called."""
 
     model: str
     prompts: tuple[Prompt, ...]
@@ -80,6 +98,7 @@ class Asked:
     echo: bool = False
     priority: int = 0
     cache_salt: str = ""
+    tools: ToolUse | None = None
 
 
 class _StreamOptions(msgspec.Struct):
@@ -110,31 +129,24 @@ class _Body(msgspec.Struct, kw_only=True):
     ignore_eos: bool | None = None
     priority: Integer | None = None
     cache_salt: str | None = None
-
-
-class _ContentPart(msgspec.Struct):
-    type: str
-    text: str | None = None
-
-
-class _Message(msgspec.Struct):
-    role: str
-    content: str | list[_ContentPart] | None = None
-    tool_calls: Any = None
-    function_call: Any = None
+    skip_special_tokens: bool | None = None
 
 
 class _ChatBody(_Body, kw_only=True):
-    messages: list[_Message]
+    messages: list[MessageBody]
     max_completion_tokens: Count | None = None
     logprobs: bool | None = None
     top_logprobs: Count | None = None
+    tools: list[ToolBody] | None = None
+    tool_choice: str | ChoiceBody | None = None
+    parallel_tool_calls: bool | None = None
 
 
 class _CompletionBody(_Body, kw_only=True):
     prompt: Any
     logprobs: Count | None = None
     echo: bool | None = None
+    add_special_tokens: bool | None = None
 
 
 def read_chat(body: bytes) -> Asked:
@@ -144,13 +156,12 @@ def read_chat(body: bytes) -> Asked:
         ApiError: 400 with the field at fault.
     """
     chat = _read(body, _ChatBody, _NOT_OFFERED_IN_CHAT)
-    if not chat.messages:
-        raise bad_request("messages must hold at least one message.", "messages")
-    messages = tuple(_message(index, message) for index, message in enumerate(chat.messages))
+    tools = read_tools(chat.tools, chat.tool_choice, chat.parallel_tool_calls)
+    prompt = ChatPrompt(messages=read_messages(chat.messages), tools=tools.tools if tools is not None else ())
     if chat.max_tokens is not None and chat.max_completion_tokens not in (None, chat.max_tokens):
         raise bad_request("max_tokens and max_completion_tokens name different limits.", "max_completion_tokens")
     limit = "max_completion_tokens" if chat.max_tokens is None else "max_tokens"
-    return _asked(chat, (ChatPrompt(messages=messages),), getattr(chat, limit), limit, _chat_logprobs(chat))
+    return _asked(chat, (prompt,), getattr(chat, limit), limit, _chat_logprobs(chat), tools)
 
 
 def read_completion(body: bytes) -> Asked:
@@ -159,7 +170,7 @@ def read_completion(body: bytes) -> Asked:
     Raises:
         ApiError: 400 with the field at fault.
     """
-    completion = _read(body, _CompletionBody, _NOT_OFFERED)
+    completion = _read(body, _CompletionBody, _NOT_OFFERED_IN_COMPLETIONS)
     logprobs = None if completion.logprobs is None else alternatives("logprobs", completion.logprobs)
     if completion.echo and logprobs is not None:
         raise bad_request(
@@ -167,7 +178,7 @@ def read_completion(body: bytes) -> Asked:
             "echo",
             "unsupported_parameter",
         )
-    asked = _asked(completion, _prompts(completion.prompt), completion.max_tokens, "max_tokens", logprobs)
+    asked = _asked(completion, _prompts(completion), completion.max_tokens, "max_tokens", logprobs)
     return replace(asked, echo=bool(completion.echo))
 
 
@@ -203,26 +214,6 @@ def _invalid(message: str) -> ApiError:
     return bad_request(f"{path or 'The body'}: {_AT_FIELD.sub('', message)}.", path or None)
 
 
-def _message(index: int, message: _Message) -> ChatMessage:
-    place = f"messages[{index}]"
-    if message.tool_calls or message.function_call:
-        raise bad_request("Tool calls are not supported here.", f"{place}.tool_calls", "unsupported_parameter")
-    role = _ROLES.get(message.role)
-    if role is None:
-        raise bad_request(f"The role {message.role!r} is not one of {', '.join(_ROLES)}.", f"{place}.role")
-    if message.content is None:
-        raise bad_request(f"{place}.content is missing.", f"{place}.content")
-    if isinstance(message.content, str):
-        return ChatMessage(role=role, content=message.content)
-    texts = []
-    for position, part in enumerate(message.content):
-        if part.type != "text" or part.text is None:
-            where = f"{place}.content[{position}]"
-            raise bad_request(f"{where}: only parts of type 'text' are supported here.", f"{where}.type")
-        texts.append(part.text)
-    return ChatMessage(role=role, content="".join(texts))
-
-
 def _chat_logprobs(chat: _ChatBody) -> int | None:
     if chat.logprobs:
         return alternatives("top_logprobs", chat.top_logprobs or 0)
@@ -231,8 +222,23 @@ def _chat_logprobs(chat: _ChatBody) -> int | None:
     return None
 
 
-def _prompts(prompt: object) -> tuple[Prompt, ...]:
+def _prompts(body: _CompletionBody) -> tuple[Prompt, ...]:
     """One prompt, or a list of them."""
+    prompts = read_prompts(body.prompt)
+    if body.add_special_tokens is not False:
+        return prompts
+    return tuple(
+        msgspec.structs.replace(each, special_tokens=False) if isinstance(each, TextPrompt) else each
+        for each in prompts
+    )
+
+
+def read_prompts(prompt: object) -> tuple[Prompt, ...]:
+    """The prompt of a completion, or the list of them.
+
+    Raises:
+        ApiError: 400.
+    """
     if not isinstance(prompt, list) or not prompt or not all(isinstance(item, str | list) for item in prompt):
         return (_prompt(prompt),)
     if len(prompt) > MAX_PROMPTS:
@@ -250,7 +256,14 @@ def _prompt(prompt: object) -> Prompt:
     raise bad_request(f"prompt must be a text or a list of token ids from 0 to {LARGEST}.", "prompt")
 
 
-def _asked(body: _Body, prompts: tuple[Prompt, ...], max_tokens: int | None, limit: str, logprobs: int | None) -> Asked:
+def _asked(
+    body: _Body,
+    prompts: tuple[Prompt, ...],
+    max_tokens: int | None,
+    limit: str,
+    logprobs: int | None,
+    tools: ToolUse | None = None,
+) -> Asked:
     if max_tokens is not None and max_tokens < 1:
         raise bad_request(f"{limit} is {max_tokens}: it must be at least 1.", limit)
     stream = bool(body.stream)
@@ -259,13 +272,14 @@ def _asked(body: _Body, prompts: tuple[Prompt, ...], max_tokens: int | None, lim
     return Asked(
         model=body.model,
         prompts=prompts,
-        sampling=read_sampling(body, max_tokens, logprobs),
+        sampling=read_sampling(body, max_tokens, logprobs, tools),
         seeded=body.seed is not None,
         max_tokens=max_tokens,
         stream=stream,
         include_usage=body.stream_options is not None and bool(body.stream_options.include_usage),
         priority=body.priority or 0,
         cache_salt=body.cache_salt or "",
+        tools=tools,
     )
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from inference.contracts.generation import MAX_LOGPROBS, Grammar, JsonGrammar, Sampling
 from inference.router.errors import bad_request
+from inference.router.openai_tools import ToolUse
 
 MAX_STOPS = 4
 MAX_ANSWERS = 128
@@ -51,11 +52,15 @@ class Fields(Protocol):
     stop: str | list[str] | None
     ignore_eos: bool | None
     response_format: ResponseFormat | None
+    skip_special_tokens: bool | None
 
 
-def read_sampling(fields: Fields, max_tokens: int | None, logprobs: int | None) -> Sampling:
+def read_sampling(
+    fields: Fields, max_tokens: int | None, logprobs: int | None, tools: ToolUse | None = None
+) -> Sampling:
     """max_tokens: what the client named, 0 in the result where it named none. The seed is fixed here, so that every
-    worker of the request draws from one sequence.
+    worker of the request draws from one sequence. Where tools may be called, special tokens are part of the text, since
+    some models mark calls with them.
 
     Raises:
         ApiError: 400 with the field at fault.
@@ -76,11 +81,13 @@ def read_sampling(fields: Fields, max_tokens: int | None, logprobs: int | None) 
         stop=_stops(fields.stop),
         ignore_eos=bool(fields.ignore_eos),
         logprobs=logprobs,
-        grammar=_grammar(fields.response_format),
+        grammar=_grammar(fields.response_format, tools),
+        special_tokens=tools is not None or fields.skip_special_tokens is False,
     )
+    decides = "response_format" if isinstance(sampling.grammar, JsonGrammar) else "tools"
     for name, conflicts in (("ignore_eos", sampling.ignore_eos), ("min_tokens", sampling.min_tokens > 0)):
         if sampling.grammar is not None and conflicts:
-            raise bad_request(f"{name} can't be met together with response_format, which decides the end.", name)
+            raise bad_request(f"{name} can't be met together with {decides}, which decides the end.", name)
     return sampling
 
 
@@ -158,11 +165,18 @@ def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
     return stops
 
 
-def _grammar(asked: ResponseFormat | None) -> Grammar | None:
+def _grammar(format: ResponseFormat | None, tools: ToolUse | None) -> Grammar | None:
+    schema = _schema(format)
+    if tools is not None:
+        return tools.grammar(schema)
+    return None if schema is None else JsonGrammar(schema=schema)
+
+
+def _schema(asked: ResponseFormat | None) -> str | None:
     if asked is None or asked.type == "text":
         return None
     if asked.type == "json_object":
-        return JsonGrammar(schema=_ANY_OBJECT)
+        return _ANY_OBJECT
     if asked.type != "json_schema":
         raise bad_request(
             f"response_format.type is {asked.type!r}: it must be text, json_object or json_schema.",
@@ -170,4 +184,4 @@ def _grammar(asked: ResponseFormat | None) -> Grammar | None:
         )
     if asked.json_schema is None or asked.json_schema.schema is None:
         raise bad_request("response_format.json_schema.schema is missing.", "response_format.json_schema.schema")
-    return JsonGrammar(schema=msgspec.json.encode(asked.json_schema.schema).decode())
+    return msgspec.json.encode(asked.json_schema.schema).decode()

@@ -14,9 +14,12 @@ from inference.contracts import codec
 from inference.contracts.generation import Finished, TokenDelta
 from inference.contracts.states import FinishReason
 from inference.contracts.timings import RequestTiming
+from inference.contracts.tools import ToolFormat
 from inference.router.errors import ApiError
 from inference.router.openai_answer import Choice, Shape, usage_of
+from inference.router.openai_tools import ToolUse
 from inference.router.sse import DONE, EventWriter, event
+from inference.router.tool_calls.reader import CallDelta, CallReader
 
 
 class Outlet(Protocol):
@@ -30,6 +33,9 @@ class Outlet(Protocol):
     async def send(self, index: int, delta: TokenDelta) -> None:
         """More of choice `index`."""
 
+    async def call(self, index: int, delta: CallDelta) -> None:
+        """More of a call that choice `index` makes."""
+
     async def finish(self, finished: Sequence[Finished], timings: Sequence[RequestTiming]) -> web.StreamResponse:
         """All choices are whole. finished: one for each prompt. timings: the same, or none where not asked for."""
 
@@ -38,10 +44,12 @@ class Outlet(Protocol):
 
 
 class Lane:
-    """The answers to one prompt, as choices `first` and on of `outlet`."""
+    """The answers to one prompt, as choices `first` and on of `outlet`. tools: what they may call."""
 
-    def __init__(self, outlet: Outlet, first: int, answers: int) -> None:
+    def __init__(self, outlet: Outlet, first: int, answers: int, tools: ToolUse | None = None) -> None:
         self._outlet = outlet
+        self._tools = tools
+        self._readers: dict[int, CallReader] = {}
         self._indices = range(first, first + answers)
         self._begun = False
         self._echo = ""
@@ -59,6 +67,12 @@ class Lane:
             raise RuntimeError("the client has text of this answer: it can't be begun anew")
         self._open = set(self._indices)
         self._to_echo = set()
+        self._readers = {}
+
+    def read_calls(self, format: ToolFormat) -> None:
+        """Where tools may be called, tell calls in `format` from text."""
+        if self._tools is not None:
+            self._readers = {index: CallReader(format, several=self._tools.several) for index in self._indices}
 
     def echo(self, text: str) -> None:
         """Begin every answer with `text`."""
@@ -82,8 +96,27 @@ class Lane:
             await self._outlet.send(index, TokenDelta(token_ids=(), text=self._echo))
         if delta.finish is not None:
             self._open.discard(index)
-        await self._outlet.send(index, delta)
+        if index in self._readers:
+            await self._send_read(index, delta, self._readers[index])
+        else:
+            await self._outlet.send(index, delta)
         self._begun = self._outlet.begun
+
+    async def _send_read(self, index: int, delta: TokenDelta, reader: CallReader) -> None:
+        pieces, finish = reader.feed(delta.text), delta.finish
+        if finish is not None:
+            pieces += reader.flush()
+            if finish is FinishReason.STOP and reader.called:
+                finish = FinishReason.TOOL_CALLS
+        if delta.logprobs:
+            await self._outlet.send(index, TokenDelta(token_ids=(), text="", logprobs=delta.logprobs))
+        for piece in pieces:
+            if isinstance(piece, CallDelta):
+                await self._outlet.call(index, piece)
+            else:
+                await self._outlet.send(index, TokenDelta(token_ids=(), text=piece))
+        if finish is not None:
+            await self._outlet.send(index, TokenDelta(token_ids=(), text="", finish=finish))
 
 
 class StreamOutlet:
@@ -103,17 +136,23 @@ class StreamOutlet:
         return index not in self._opened
 
     async def send(self, index: int, delta: TokenDelta) -> None:
-        events = b""
-        if index not in self._opened:
-            self._opened.add(index)
-            opening = self._shape.opening(index)
-            events += b"" if opening is None else event(opening)
+        events = self._opening(index)
         if delta.text or delta.logprobs:
             events += event(self._shape.text(index, delta.text, delta.logprobs))
         if delta.finish is not None:
             events += event(self._shape.closing(index, delta.finish))
         if events:
             await self._writer.write(events)
+
+    async def call(self, index: int, delta: CallDelta) -> None:
+        await self._writer.write(self._opening(index) + event(self._shape.call(index, delta)))
+
+    def _opening(self, index: int) -> bytes:
+        if index in self._opened:
+            return b""
+        self._opened.add(index)
+        opening = self._shape.opening(index)
+        return b"" if opening is None else event(opening)
 
     async def finish(self, finished: Sequence[Finished], timings: Sequence[RequestTiming]) -> web.StreamResponse:
         events = event(self._shape.usage(usage_of(finished))) if self._include_usage else b""
@@ -150,6 +189,9 @@ class WholeOutlet:
         choice.texts.append(delta.text)
         choice.logprobs += delta.logprobs
         choice.finish = delta.finish
+
+    async def call(self, index: int, delta: CallDelta) -> None:
+        self._choices[index].add(delta)
 
     async def finish(self, finished: Sequence[Finished], timings: Sequence[RequestTiming]) -> web.StreamResponse:
         """The stage times of a request are part of its answer where it had one prompt."""

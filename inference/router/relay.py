@@ -181,12 +181,16 @@ class Relay:
             ticket = await self._client.reserve(answering, request)
         except TandemError as error:
             raise AttemptFailed("reserve", answering, error) from error
-        if ticket.sampling_version < call.sampling.version:  # it would have ignored what it does not know
+        if ticket.sampling_version < max(
+            call.sampling.version, call.prompt.version
+        ):  # it would have ignored what it does not know
             self._client.release_soon(answering, ticket)
             older = TandemError(ErrorCode.NOT_READY, "runs a release that can't choose tokens as asked")
             raise AttemptFailed("reserve", answering, older)
         if ticket.prompt_text is not None:
             journey.lane.echo(ticket.prompt_text)
+        if ticket.tool_format is not None:
+            journey.lane.read_calls(ticket.tool_format)
         return ticket
 
     def _choose_prefill(

@@ -24,10 +24,14 @@ export const ErrorCode = {
 } as const;
 export type ErrorCode = (typeof ErrorCode)[keyof typeof ErrorCode];
 
-/** Why an answer ended. STOP: end-of-sequence or a stop string. LENGTH: the token limit. */
+/**
+ * Why an answer ended. STOP: end-of-sequence or a stop string. LENGTH: the token limit. TOOL_CALLS: STOP, after
+ * calls of tools, which routers find in the text.
+ */
 export const FinishReason = {
   STOP: "stop",
   LENGTH: "length",
+  TOOL_CALLS: "tool_calls",
 } as const;
 export type FinishReason = (typeof FinishReason)[keyof typeof FinishReason];
 

@@ -76,12 +76,13 @@ class Grammars:
         return matcher
 
     def _rules(self, grammar: Grammar) -> str:
-        options = {"whitespace_pattern": _WHITE_SPACE, "lenient": False}
         if not isinstance(grammar, ToolGrammar):
-            return LLMatcher.grammar_from_json_schema(grammar.schema, overrides=options)
+            return LLMatcher.grammar_from_json_schema(
+                grammar.schema, overrides={"whitespace_pattern": _WHITE_SPACE, "lenient": False}
+            )
         if self._tool_format is None:
             raise _refused("tools", "how this model writes calls of tools is not known here")
-        return tool_grammar.rules(grammar, self._tool_format, self._vocabulary.special_id, options)
+        return tool_grammar.rules(grammar, self._tool_format, self._vocabulary.special_id, _WHITE_SPACE)
 
 
 def field_of(grammar: Grammar) -> str:

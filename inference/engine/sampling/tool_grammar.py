@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from inference.contracts.tools import ARGUMENTS_FOLLOW, LAYOUTS, ToolFormat, ToolGrammar
 
 SpecialId = Callable[[str], int | None]
 
 
-def rules(grammar: ToolGrammar, format: ToolFormat, special_id: SpecialId, options: Mapping[str, object]) -> str:
-    """The grammar as text. special_id: of a text that is one special token. options: of llguidance's JSON compiler.
+def rules(grammar: ToolGrammar, format: ToolFormat, special_id: SpecialId, white_space: str) -> str:
+    """The grammar as text. special_id: of a text that is one special token. white_space: what may
+    stand between the parts of a JSON value. What can't be followed of a tool that is not strict is left out.
 
     Raises:
         ValueError: parameters are no JSON object.
@@ -26,11 +27,20 @@ def rules(grammar: ToolGrammar, format: ToolFormat, special_id: SpecialId, optio
         f"opened[lazy]: TEXT {json.dumps(LAYOUTS[format].opens)}",
     ]
     for number, tool in enumerate(grammar.tools):
-        schema = json.loads(tool.parameters)
-        if not isinstance(schema, dict):
-            raise ValueError(f"the parameters of {tool.name} are no object")
-        lines.append(f"arguments_{number}: %json {json.dumps(schema | {'x-guidance': dict(options)})}")
+        schema = _object(tool.parameters, f"the schema of {tool.name}", white_space, strict=tool.strict)
+        lines.append(f"arguments_{number}: %json {schema}")
+    if grammar.otherwise is not None:
+        lines.append(
+            f"otherwise: %json {_object(grammar.otherwise, 'the schema of the answer', white_space, strict=True)}"
+        )
     return "\n".join(lines) + "\n"
+
+
+def _object(schema: str, of_what: str, white_space: str, *, strict: bool) -> str:
+    described = json.loads(schema)
+    if not isinstance(described, dict):
+        raise ValueError(f"{of_what} is no object")
+    return json.dumps(described | {"x-guidance": {"whitespace_pattern": white_space, "lenient": not strict}})
 
 
 class _Calls:
@@ -41,7 +51,8 @@ class _Calls:
         self._layout = LAYOUTS[format]
         self._opens = self._marker(self._layout.opens)
         is_special = special_id(self._layout.opens) is not None
-        after_text = grammar.optional and format is not ToolFormat.LLAMA3_JSON and not is_special
+        free = grammar.optional and grammar.otherwise is None
+        after_text = free and format is not ToolFormat.LLAMA3_JSON and not is_special
         calls = {
             ToolFormat.HERMES: self._hermes,
             ToolFormat.LLAMA3_JSON: self._llama3,
@@ -50,6 +61,8 @@ class _Calls:
         }[format]("opened" if after_text else self._opens, grammar.several)
         if not grammar.optional:
             self.start = calls
+        elif grammar.otherwise is not None:
+            self.start = f"{calls} | otherwise"
         elif format is ToolFormat.LLAMA3_JSON:
             self.start = f"{calls} | NO_OBJECT"
         else:

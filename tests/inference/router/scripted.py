@@ -37,6 +37,7 @@ from inference.contracts.generation import (
 from inference.contracts.reports import Address
 from inference.contracts.routing import WorkerRoute
 from inference.contracts.states import FinishReason, PrefillPath, Role
+from inference.contracts.tools import ToolFormat
 
 T = TypeVar("T")
 
@@ -100,7 +101,9 @@ class ScriptedWorker:
         kv_blocks_total: int | None = 100,
         revision: int = 1,
         sampling_version: int = SAMPLING_VERSION,
+        tool_format: ToolFormat | None = ToolFormat.HERMES,
     ) -> None:
+        self.tool_format = tool_format
         self.worker_id = worker_id
         self.role = role
         self.fabric = fabric
@@ -190,6 +193,7 @@ class ScriptedWorker:
                     lease_s=10.0,
                     transfer=self.route.transfer,
                     sampling_version=self.sampling_version,
+                    tool_format=self.tool_format,
                 )
             )
         )

@@ -125,6 +125,15 @@ def test_a_response_format_becomes_a_grammar() -> None:
     assert read_chat(chat(response_format={"type": "text"})).sampling.grammar is None
 
 
+def test_special_tokens_are_left_out_of_texts_and_added_to_prompts_unless_asked_otherwise() -> None:
+    assert not read_chat(chat()).sampling.special_tokens
+    assert read_chat(chat(skip_special_tokens=False)).sampling.special_tokens
+    assert read_chat(chat(skip_special_tokens=False)).sampling.version == 3
+    (bare,) = read_completion(completion(add_special_tokens=False)).prompts
+    assert bare == TextPrompt(text="Once", special_tokens=False)
+    assert bare.version == 3
+
+
 def test_echo_is_for_completions() -> None:
     assert read_completion(completion(echo=True)).echo
     assert refused(read_chat, chat(echo=True)).param == "echo"
@@ -134,8 +143,9 @@ def test_echo_is_for_completions() -> None:
     ("name", "value"),
     [
         ("best_of", 2),
-        ("tools", [{"type": "function"}]),
-        ("tool_choice", "required"),
+        ("chat_template_kwargs", {"enable_thinking": False}),
+        ("continue_final_message", True),
+        ("include_stop_str_in_output", True),
         ("stop_token_ids", [5]),
         ("guided_regex", "a+"),
         ("prompt_logprobs", 1),
@@ -166,6 +176,7 @@ def test_what_would_change_the_answer_and_is_not_offered_is_refused_by_name(name
         ({"n": 2, "best_of": 3}, "best_of"),
         ({"suffix": "x"}, "suffix"),
         ({"echo": True, "logprobs": 1}, "echo"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
     ],
 )
 def test_what_completions_do_not_offer_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
@@ -213,7 +224,7 @@ def test_what_completions_do_not_offer_is_refused_by_name(fields: dict[str, Any]
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "user"}]}, "messages[0].content"),
-        ({"messages": [{"role": "assistant", "content": "x", "tool_calls": [{}]}]}, "messages[0].tool_calls"),
+        ({"messages": [{"role": "assistant", "content": "x", "tool_calls": [{}]}]}, "messages[0].tool_calls[0].id"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content[0].type"),
         ({"messages": "Hi"}, "messages"),
     ],

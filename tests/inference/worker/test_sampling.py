@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 
 import pytest
@@ -20,6 +21,7 @@ from inference.contracts.generation import (
     TokenPrompt,
 )
 from inference.contracts.states import FinishReason
+from inference.contracts.tools import Tool, ToolGrammar
 from inference.testing.fleet import stub_fleet
 from inference.testing.stub_settings import StubSettings
 from inference.testing.tiny_model import END_ID
@@ -37,6 +39,22 @@ PERSON = JsonGrammar(
         }
     )
 )
+PAGE = ToolGrammar(
+    tools=(
+        Tool(
+            name="turn",
+            parameters=json.dumps(
+                {
+                    "type": "object",
+                    "properties": {"page": {"type": "integer", "minimum": 1, "maximum": 99}},
+                    "required": ["page"],
+                    "additionalProperties": False,
+                }
+            ),
+        ),
+    ),
+    several=False,
+)
 WAYS = {
     "min_p": Sampling(max_tokens=24, temperature=1.0, min_p=0.05, seed=3),
     "repetition": Sampling(max_tokens=24, temperature=0.0, repetition_penalty=1.4),
@@ -47,6 +65,8 @@ WAYS = {
     "least tokens": Sampling(max_tokens=24, min_tokens=20, temperature=0.0, logit_bias={END_ID: 100.0}),
     "logprobs": Sampling(max_tokens=24, temperature=1.0, logprobs=3, seed=5),
     "grammar": Sampling(max_tokens=400, temperature=1.0, grammar=PERSON, seed=21),
+    "a call": Sampling(max_tokens=200, temperature=1.0, grammar=PAGE, seed=2, special_tokens=True),
+    "special tokens": Sampling(max_tokens=24, temperature=0.0, logit_bias={END_ID - 1: 100.0}, special_tokens=True),
     "several": Sampling(max_tokens=24, temperature=1.0, n=4, seed=6, logprobs=0),
     "several, penalised": Sampling(max_tokens=24, temperature=1.0, n=3, seed=6, repetition_penalty=1.2, top_p=0.9),
     "several of one token": Sampling(max_tokens=1, temperature=1.0, n=3, seed=6),
@@ -104,6 +124,11 @@ async def test_each_way_does_what_it_says(client, tiny) -> None:  # noqa: F811
     person = json.loads(made["grammar"][0].text)
     assert set(person) == {"name", "ok"}
     assert made["grammar"][0].finish is FinishReason.STOP
+    call = made["a call"][0]
+    assert call.text.startswith("<tool_call>\n")
+    told = json.loads(call.text.removeprefix("<tool_call>").removesuffix("</tool_call>"))
+    assert (told["name"], set(told["arguments"]), call.finish) == ("turn", {"page"}, FinishReason.STOP)
+    assert made["special tokens"][0].text == "<|im_start|>" * 24
     assert len({tuple(one.token_ids) for one in made["several"]}) == 4
     for one in made["several"]:
         assert len(one.logprobs) == len(one.token_ids) - (one.finish is FinishReason.STOP)  # an end tells none
@@ -142,6 +167,7 @@ async def test_answers_that_end_apart_free_everything_once(client) -> None:
         ({"logit_bias": {259: 1.0}}, "logit_bias"),
         ({"grammar": JsonGrammar(schema='{"type": "nope"}')}, "response_format"),
         ({"grammar": JsonGrammar(schema="{")}, "response_format"),
+        ({"grammar": ToolGrammar(tools=(Tool(name="f", parameters="{"),))}, "tools"),
     ],
 )
 async def test_what_can_not_be_done_is_refused_by_name_and_nothing_is_held(client, tiny, fields, param) -> None:  # noqa: F811
@@ -177,6 +203,7 @@ async def test_the_default_model_writes_structured_and_several_answers_alike(cli
     question = ChatPrompt(messages=(ChatMessage(role="user", content="Describe a person called Ada as JSON."),))
     ways = [
         Sampling(max_tokens=60, temperature=0.0, grammar=PERSON),
+        Sampling(max_tokens=60, temperature=0.0, grammar=PAGE, special_tokens=True),
         Sampling(max_tokens=12, temperature=0.8, top_p=0.95, n=3, seed=4, logprobs=5),
         Sampling(max_tokens=12, temperature=0.7, min_p=0.05, repetition_penalty=1.1, presence_penalty=0.2, seed=4),
     ]
@@ -187,5 +214,7 @@ async def test_the_default_model_writes_structured_and_several_answers_alike(cli
             assert [one.token_ids for one in here] == [one.token_ids for one in split]
             assert [one.text for one in here] == [one.text for one in split]
             assert [one.told for one in here] == [one.told for one in split]
-            if sampling.grammar is not None:
+            if sampling.grammar is PAGE:
+                assert re.search(r'\{"name": "turn", "arguments": \{\s*"page":\s*\d+\s*\}\}', here[0].text)
+            elif sampling.grammar is not None:
                 assert set(json.loads(here[0].text)) == {"name", "ok"}

@@ -118,6 +118,24 @@ def test_a_free_answer_is_text_or_calls_that_conform(walks: Walk, format: ToolFo
         assert walks(format, special, "I'll look. " + CALLS[format], optional=True)
 
 
+@FORMATS
+@SPELT
+def test_an_answer_is_calls_or_json_of_the_asked_form(walks: Walk, format: ToolFormat, special: bool) -> None:
+    how = {"optional": True, "otherwise": '{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]}'}
+    assert walks(format, special, '{"ok": true}', **how)
+    assert walks(format, special, CALLS[format], **how)
+    assert not walks(format, special, "It rains.", **how)
+    assert not walks(format, special, '{"ok": 3}', **how)
+
+
+def test_what_can_not_be_followed_is_left_out_of_tools_that_are_not_strict(walks: Walk) -> None:
+    parameters = '{"type":"object","properties":{"a":{"type":"string","format":"strange"}}}'
+    answer = '<tool_call>\n{"name": "f", "arguments": {"a": "x"}}\n</tool_call>'
+    assert walks(ToolFormat.HERMES, True, answer, tools=(Tool(name="f", parameters=parameters),))
+    with pytest.raises(TandemError, match="strange"):
+        walks(ToolFormat.HERMES, True, answer, tools=(Tool(name="f", parameters=parameters, strict=True),))
+
+
 def test_a_name_or_schema_with_quotes_stays_inside_its_place(walks: Walk) -> None:
     odd = Tool(name='a"b\\', parameters='{"type":"object","properties":{"\\"":{"const":"\\n"}},"required":["\\""]}')
     answer = '<tool_call>\n{"name": "a\\"b\\\\", "arguments": {"\\"": "\\n"}}\n</tool_call>'

@@ -128,7 +128,9 @@ def test_further_calls_are_left_out_where_one_was_asked_for() -> None:
     assert read(HERMES, call + "\n" + call + " and text", several=False) == ("", [TIME], True)
 
 
-@given(st.sampled_from(list(ToolFormat)), st.text(alphabet='<tool_ca>/[TOOL_CALLS]{}":, name arguments;\\', max_size=80))
+@given(
+    st.sampled_from(list(ToolFormat)), st.text(alphabet='<tool_ca>/[TOOL_CALLS]{}":, name arguments;\\', max_size=80)
+)
 def test_whatever_is_written_is_read_and_no_text_is_lost_without_a_call(format: ToolFormat, answer: str) -> None:
     text, calls, _ = read(format, *answer)
     assert read(format, answer)[:2] == (text, calls)
