@@ -6,7 +6,15 @@ import msgspec
 import pytest
 
 from inference.contracts import codec
-from inference.contracts.generation import Finished, GenerateRequest, StreamEvent, TextPrompt, TokenDelta, WorkerTimings
+from inference.contracts.generation import (
+    Finished,
+    GenerateRequest,
+    Prompt,
+    StreamEvent,
+    TextPrompt,
+    TokenDelta,
+    WorkerTimings,
+)
 from inference.contracts.histogram import Histogram
 from inference.contracts.reports import NodeReport
 from inference.contracts.specs import EngineSettings, NodeSpec, WorkerSpec
@@ -93,7 +101,8 @@ def test_a_report_without_its_order_is_refused() -> None:
 
 def test_a_text_prompt_is_no_chat_prompt() -> None:
     encoded = codec.encode(TextPrompt(text="hi"))
-    assert msgspec.json.decode(encoded) == {"type": "text", "text": "hi"}
+    assert msgspec.json.decode(encoded)["type"] == "text"
+    assert codec.decode(encoded, Prompt) == TextPrompt(text="hi")
 
 
 def test_an_empty_histogram_is_written_as_empty() -> None:
