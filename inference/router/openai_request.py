@@ -32,10 +32,7 @@ _NOT_OFFERED: dict[str, tuple[object, ...]] = {
     "bad_words": ([],),
     "allowed_token_ids": (),
     "prompt_logprobs": (),
-    "truncate_prompt_tokens": (),
-    "include_stop_str_in_output": (False,),
     "spaces_between_special_tokens": (True,),
-    "length_penalty": (1, 1.0),
     "structured_outputs": (),
     "guided_json": (),
     "guided_regex": (),
@@ -43,7 +40,6 @@ _NOT_OFFERED: dict[str, tuple[object, ...]] = {
     "guided_grammar": (),
     "length_penalty": (1.0,),
     "logits_processors": ([],),
-    "skip_special_tokens": (True,),
     "include_stop_str_in_output": (False,),
     "truncate_prompt_tokens": (),
     "prompt_embeds": (),
@@ -60,22 +56,7 @@ _NOT_OFFERED_IN_CHAT = _NOT_OFFERED | {
     "chat_template_kwargs": ({},),
     "documents": ([],),
 }
-<<<<<<< HEAD
-
-#: What chat templates know. "developer" is the newer name of "system".
-_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-=======
-_NOT_OFFERED_IN_CHAT = _NOT_OFFERED | {
-    "echo": (False,),
-    "add_generation_prompt": (True,),
-    "continue_final_message": (False,),
-    "chat_template": (),
-    "chat_template_kwargs": ({},),
-    "documents": ([],),
-    "web_search_options": (),
-}
 _NOT_OFFERED_IN_COMPLETIONS = _NOT_OFFERED | {"tools": ([],), "tool_choice": ("none", "auto")}
->>>>>>> c0c9e40 (Tools: told to the model as its template has it, calls parsed out of answers, choices enforced by grammar)
 
 _AT_FIELD = re.compile(r" - at `\$\.?(?P<field>[^`]*)`$")
 _MISSING_FIELD = re.compile(r"missing required field `(?P<field>[^`]*)`")

@@ -143,9 +143,6 @@ def test_echo_is_for_completions() -> None:
     ("name", "value"),
     [
         ("best_of", 2),
-        ("chat_template_kwargs", {"enable_thinking": False}),
-        ("continue_final_message", True),
-        ("include_stop_str_in_output", True),
         ("stop_token_ids", [5]),
         ("guided_regex", "a+"),
         ("prompt_logprobs", 1),
@@ -154,7 +151,6 @@ def test_echo_is_for_completions() -> None:
         ("allowed_token_ids", [1]),
         ("bad_words", ["x"]),
         ("use_beam_search", True),
-        ("skip_special_tokens", False),
         ("include_stop_str_in_output", True),
         ("truncate_prompt_tokens", 5),
         ("reasoning_effort", "high"),
