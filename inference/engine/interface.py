@@ -96,6 +96,12 @@ class Progress:
     layers: range | None = None
 
 
+class Digest(Protocol):
+    """A checksum in the making, such as those of hashlib and xxhash."""
+
+    def update(self, data: memoryview | np.ndarray, /) -> None: ...
+
+
 class Sink(Protocol):
     """Receives what happens to one request, on the engine's thread."""
 
@@ -217,10 +223,18 @@ class Engine(Protocol):
         pieces as it lies in memory; they are the memory itself where that can be, so read them before `release`. Only
         for tokens whose `Progress` was reported, or that were imported. Any thread."""
 
-    def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview | np.ndarray) -> None:
+    def import_kv(
+        self,
+        handle: KVHandle,
+        layers: range,
+        start: int,
+        end: int,
+        data: memoryview | np.ndarray,
+        digest: Digest | None = None,
+    ) -> None:
         """Write what `export_kv` gave into the blocks of `handle`: its bytes, or an array of them of the shape [layers,
-        K|V, heads, tokens, bytes]. Raises `ValueError` when sizes don't fit. Any thread, but never after `release` of
-        the handle."""
+        K|V, heads, tokens, bytes]. digest: updated with what then lies there, in wire layout. Raises `ValueError` when
+        sizes don't fit. Any thread, but never after `release` of the handle."""
 
 
 EngineFactory = Callable[[], Engine]

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from inference.engine.interface import KVMemory
+from inference.engine.interface import Digest, KVMemory
 from inference.engine.reservations import CopySpan, SlotMap
 from inference.engine.shared_file import SharedFile
+
+_PIECE_BYTES = 256 * 1024
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 
@@ -115,7 +117,13 @@ class KVCache:
         return [head[first : first + length].data.cast("B") for head in heads for first, length in spans]
 
     def import_bytes(
-        self, slot_map: SlotMap, layers: range, start: int, end: int, data: memoryview | np.ndarray
+        self,
+        slot_map: SlotMap,
+        layers: range,
+        start: int,
+        end: int,
+        data: memoryview | np.ndarray,
+        digest: Digest | None = None,
     ) -> None:
         """See `Engine.import_kv`."""
         _check_layers(layers, self.geometry)
@@ -127,17 +135,40 @@ class KVCache:
                 f"tokens [{start}, {end}) of {len(layers)} layers are {math.prod(shape)} bytes, not {block.size}"
             )
         block = block.reshape(shape)
+        spans = slot_map.spans(start, end)
+        if self._raw is not None:
+            heads = self._raw[layers.start : layers.stop].reshape(-1, *self._raw.shape[3:])
+            _copy_rows(heads, block.reshape(-1, *shape[3:]), spans, digest)
+            return
         passed = 0
-        for first, length in slot_map.spans(start, end):
+        for first, length in spans:
             part = block[:, :, :, passed : passed + length]
-            if self._raw is not None:
-                np.copyto(self._raw[layers.start : layers.stop, :, :, first : first + length], part)
-            else:
-                self._span(layers, first, length).copy_(torch.from_numpy(part.copy()).view(self._arena.dtype))
+            self._span(layers, first, length).copy_(torch.from_numpy(part.copy()).view(self._arena.dtype))
             passed += length
+        if digest is not None:
+            for piece in self.export_bytes(slot_map, layers, start, end):
+                digest.update(piece)
 
     def _span(self, layers: range, first: int, length: int) -> torch.Tensor:
         return self._arena[layers.start : layers.stop, :, :, first : first + length]
+
+
+def _copy_rows(heads: np.ndarray, rows: np.ndarray, spans: list[tuple[int, int]], digest: Digest | None) -> None:
+    """Write `rows` [heads, tokens, bytes] to `spans` of `heads` [heads, slots, bytes].
+
+    Piece by piece, so that what the digest reads is still in the processor's nearest cache.
+    """
+    step = max(1, _PIECE_BYTES // rows.shape[2])
+    for head, row in zip(heads, rows, strict=True):
+        passed = 0
+        for first, length in spans:
+            for at in range(0, length, step):
+                count = min(step, length - at)
+                target = head[first + at : first + at + count]
+                np.copyto(target, row[passed + at : passed + at + count])
+                if digest is not None:
+                    digest.update(target)
+            passed += length
 
 
 def _check_layers(layers: range, geometry: KVGeometry) -> None:

@@ -25,7 +25,7 @@ from inference.engine.fingerprint import digest_files, fingerprint
 from inference.engine.first_token import generate_one_token
 from inference.engine.gate import probe_geometry
 from inference.engine.heap import give_back_freed
-from inference.engine.interface import EngineInfo, KVHandle, KVMemory, Sink, TokenIds
+from inference.engine.interface import Digest, EngineInfo, KVHandle, KVMemory, Sink, TokenIds
 from inference.engine.kv_cache import KVCache, KVGeometry
 from inference.engine.loader import LoadedModel, load
 from inference.engine.model_runner import ModelRunner
@@ -236,9 +236,17 @@ class NativeEngine:
         with self._parts.reservations.pin(handle) as slot_map, torch.inference_mode(), one_thread():
             return self._parts.cache.export_bytes(slot_map, layers, start, end)
 
-    def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview | np.ndarray) -> None:
+    def import_kv(
+        self,
+        handle: KVHandle,
+        layers: range,
+        start: int,
+        end: int,
+        data: memoryview | np.ndarray,
+        digest: Digest | None = None,
+    ) -> None:
         with self._parts.reservations.pin(handle) as slot_map, torch.inference_mode(), one_thread():
-            self._parts.cache.import_bytes(slot_map, layers, start, end, data)
+            self._parts.cache.import_bytes(slot_map, layers, start, end, data, digest)
 
     # -- requests --------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from inference.contracts.reports import WorkerLoad
 from inference.contracts.states import FinishReason, Role
 from inference.contracts.timings import Counter, Latency, Window
 from inference.engine.first_token import generate_one_token
-from inference.engine.interface import EngineInfo, KVHandle, KVMemory, Progress, Sink, Token, TokenIds
+from inference.engine.interface import Digest, EngineInfo, KVHandle, KVMemory, Progress, Sink, Token, TokenIds
 from inference.testing.faults import FaultKind, FaultPlan, FaultPoint
 from inference.testing.stub_kv import KV_BYTES_PER_TOKEN, LAYERS, StubKV
 from inference.testing.stub_model import EOS_ID, StubModel
@@ -213,9 +213,20 @@ class StubEngine:
         self._refuse(FaultPoint.MID_TRANSFER)
         return self.kv.export(handle, layers, start, end)
 
-    def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview | np.ndarray) -> None:
+    def import_kv(
+        self,
+        handle: KVHandle,
+        layers: range,
+        start: int,
+        end: int,
+        data: memoryview | np.ndarray,
+        digest: Digest | None = None,
+    ) -> None:
         self._refuse(FaultPoint.MID_TRANSFER)
         self.kv.take_in(handle, layers, start, end, data)
+        if digest is not None:
+            for row in self.kv.export(handle, layers, start, end):
+                digest.update(row)
 
     # -- requests --------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ import numpy as np
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import Address
 from inference.contracts.states import KVTransport
-from inference.engine.interface import EngineInfo, KVHandle, KVMemory, Progress
+from inference.engine.interface import Digest, EngineInfo, KVHandle, KVMemory, Progress
 
 
 class TransferLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class TransferLimits(msgspec.Struct, frozen=True, kw_only=True):
     idle_s: float = 30.0
     receiver_idle_s: float = 300.0
     frame_bytes: int = 1024 * 1024
-    shared_frame_bytes: int = 16 * 1024 * 1024
+    shared_frame_bytes: int = 4 * 1024 * 1024
     connections: int = 512
     idle_connections: int = 8
 
@@ -143,8 +143,12 @@ class KVStore(Protocol):
     @property
     def info(self) -> EngineInfo: ...
 
-    def export_kv(self, handle: KVHandle, layers: range, start: int, end: int) -> Sequence[memoryview]: ...
-
     def import_kv(
-        self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview | np.ndarray
+        self,
+        handle: KVHandle,
+        layers: range,
+        start: int,
+        end: int,
+        data: memoryview | np.ndarray,
+        digest: Digest | None = None,
     ) -> None: ...

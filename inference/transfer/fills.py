@@ -175,9 +175,7 @@ class Fills:
             if self._current(peer, header.ticket_id) is not fill:
                 raise TandemError(ErrorCode.TICKET_UNKNOWN, "the fill ended while its KV was read")
             with _typed():
-                self._engine.import_kv(fill.ticket.handle, part.layers, part.start, part.end, source)
-                for row in self._engine.export_kv(fill.ticket.handle, part.layers, part.start, part.end):
-                    digest.update(row)
+                self._engine.import_kv(fill.ticket.handle, part.layers, part.start, part.end, source, digest)
             taken += source.nbytes
         if digest.intdigest() != header.checksum:
             raise _damaged(piece)

@@ -88,7 +88,7 @@ class MappedMemory:
     """See `PeerMemory`; by mapping the sender's file."""
 
     transport = KVTransport.SHARED_MEMORY
-    piece_bytes = 1024 * 1024  # stays in the processor's cache until it was compared
+    piece_bytes = 4 * 1024 * 1024  # no event loop should wait longer than for that
 
     def __init__(self, mapping: mmap.mmap, shape: Shape) -> None:
         self._arena: np.ndarray | None = np.frombuffer(mapping, np.uint8, count=int(np.prod(shape))).reshape(shape)

@@ -10,7 +10,7 @@ import numpy as np
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import Sampling
-from inference.engine.interface import EngineInfo, KVHandle, KVMemory
+from inference.engine.interface import Digest, EngineInfo, KVHandle, KVMemory
 from inference.transfer.tickets import HeldTicket, TicketTable
 
 LAYERS = 32
@@ -69,10 +69,20 @@ class ProbeEngine:
             self._bytes = memoryview(bytearray(size))
         return [self._bytes[:size]]
 
-    def import_kv(self, handle: KVHandle, layers: range, start: int, end: int, data: memoryview | np.ndarray) -> None:
+    def import_kv(
+        self,
+        handle: KVHandle,
+        layers: range,
+        start: int,
+        end: int,
+        data: memoryview | np.ndarray,
+        digest: Digest | None = None,
+    ) -> None:
         expected = len(layers) * (end - start) * (BYTES_PER_TOKEN // LAYERS)
         if data.nbytes != expected:
             raise ValueError(f"{data.nbytes} bytes came where {expected} fit")
+        if digest is not None:
+            digest.update(data)
 
 
 class ProbeTickets(TicketTable):
