@@ -99,7 +99,7 @@ class Progress:
 class Digest(Protocol):
     """A checksum in the making, such as those of hashlib and xxhash."""
 
-    def update(self, data: memoryview | np.ndarray, /) -> None: ...
+    def update(self, data: memoryview, /) -> None: ...
 
 
 class Sink(Protocol):

@@ -167,7 +167,7 @@ def _copy_rows(heads: np.ndarray, rows: np.ndarray, spans: list[tuple[int, int]]
                 target = head[first + at : first + at + count]
                 np.copyto(target, row[passed + at : passed + at + count])
                 if digest is not None:
-                    digest.update(target)
+                    digest.update(target.data)
             passed += length
 
 

@@ -82,7 +82,7 @@ class ProbeEngine:
         if data.nbytes != expected:
             raise ValueError(f"{data.nbytes} bytes came where {expected} fit")
         if digest is not None:
-            digest.update(data)
+            digest.update(data.data if isinstance(data, np.ndarray) else data)
 
 
 class ProbeTickets(TicketTable):

@@ -83,9 +83,11 @@ class KVReceiver:
                 self._counters.fail("receiver", ErrorCode.QUEUE_FULL)
                 sock.close()
             else:
-                link = Link(sock)
-                serving = self._spawn(self._serve(link, peer[0]))
-                serving.add_done_callback(lambda _, link=link: link.close())  # even if it was ended before it began
+                self._begin(Link(sock), peer[0])
+
+    def _begin(self, link: Link, host: str) -> None:
+        """Serve a connection, and close it even if it is ended before that has begun."""
+        self._spawn(self._serve(link, host)).add_done_callback(lambda _: link.close())
 
     async def _serve(self, link: Link, host: str) -> None:
         """One connection from hello to its end; whatever ends it ends its fills."""

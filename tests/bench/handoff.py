@@ -1,9 +1,10 @@
 """The hand-off against what the machine can do: one prefill process and one decode process, each on a core.
 
-    measure(model) -> list[Row]      about two minutes; samples of what is compared alternate
+    measure(model) -> list[Row]      about a minute; samples of what is compared alternate
 
 Rows: a hand-off of 2,048 tokens as a share of the time that one core needs to read them (shared memory, TCP); bandwidth
-against copying as many bytes with one core (16 MB and 94 MB, shared memory, TCP, NIXL where it can be installed); and
+against copying as many bytes with one core (16 MB and 94 MB, shared memory, TCP, NIXL where it can be installed), and
+in the note what bounds it: copying with a checksum in the same pass, and a plain socket between the same two cores; and
 what of a transfer over a link of 100 MB/s is left after the first token, when chunks leave while the next are read.
 
     python -m tests.bench.handoff MODEL
@@ -17,6 +18,7 @@ import gc
 import json
 import os
 import random
+import socket
 import statistics
 import subprocess
 import sys
@@ -27,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xxhash
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import Address
@@ -50,6 +53,7 @@ ROUNDS = 15
 SLOW_ROUNDS = 3
 LINK_BYTES_PER_S = 100e6
 _SWEPT_BYTES = 256 * 2**20
+_PIECE_BYTES = 256 * 1024
 
 SHARES = {"shared_memory": 0.02, "tcp": 0.05}
 BANDWIDTHS = {"shared_memory": 0.80, "tcp": 0.50}
@@ -167,6 +171,35 @@ class Memcpy:
         np.copyto(self._target, self._source)
         return time.perf_counter() - began
 
+    def checked_seconds(self) -> float:
+        """The least that a receiver has to do: a checksum of what then lies in its own memory, in the same pass."""
+        began = time.perf_counter()
+        digest = xxhash.xxh3_64()
+        for at in range(0, len(self._source), _PIECE_BYTES):
+            piece = self._target[at : at + _PIECE_BYTES]
+            np.copyto(piece, self._source[at : at + _PIECE_BYTES])
+            digest.update(piece)
+        return time.perf_counter() - began
+
+
+async def plain_socket_seconds(both: Pair, size: int) -> float:
+    """TCP between the same two cores with neither frames nor checksums."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        pouring = asyncio.create_task(both.ask(do="pour", port=server.getsockname()[1], size=size))
+        await asyncio.to_thread(_take, server, size)
+        return float((await pouring)["seconds"])
+
+
+def _take(server: socket.socket, size: int) -> None:
+    connection, _ = server.accept()
+    buffer = bytearray(_PIECE_BYTES)
+    with connection:
+        connection.recv(1)
+        connection.sendall(b"!")
+        while size > 0:
+            size -= connection.recv_into(buffer)
+        connection.sendall(b"!")
+
 
 async def bandwidth(both: Pair, prompt: list[int], count: int, transports: list[str]) -> list[Row]:
     """Bytes a second of hand-offs of the first `count` tokens, and of copies of as many bytes, turn by turn."""
@@ -184,11 +217,17 @@ async def bandwidth(both: Pair, prompt: list[int], count: int, transports: list[
     for _ in range(ROUNDS):
         memcpy.sweep()
         seconds["memcpy"].append(memcpy.seconds())
+        memcpy.sweep()
+        seconds["copy and checksum"].append(memcpy.checked_seconds())
+        memcpy.sweep()
+        seconds["plain socket"].append(await plain_socket_seconds(both, size))
         for transport in transports:
             if transport not in failed:
                 memcpy.sweep()
                 seconds[transport].append((await both.push(transport, tokens))["seconds"])
     copied = size / statistics.median(seconds["memcpy"]) / 1e9
+    rates = {name: size / statistics.median(seconds[name]) / 1e9 for name in ("copy and checksum", "plain socket")}
+    bounds = ", ".join(f"{name}: {rate:.1f} GB/s" for name, rate in rates.items())
     rows = []
     for transport in transports:
         name = f"hand-off bandwidth, {size / 1e6:.0f} MB, {transport.replace('_', ' ')}"
@@ -200,8 +239,8 @@ async def bandwidth(both: Pair, prompt: list[int], count: int, transports: list[
         rows.append(
             Row(
                 name=name, unit="GB/s", value=sent, compared_with="memcpy, one core", reference=copied,
-                ratio=sent / copied, target=target, judged="share",
-                details={"samples_s": seconds[transport], "memcpy_s": seconds["memcpy"], "bytes": size},
+                ratio=sent / copied, target=target, judged="share", note=bounds,
+                details={"bytes": size, "samples_s": seconds[transport], **seconds},
             )
         )  # fmt: skip
     return rows

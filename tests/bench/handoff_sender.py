@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import resource
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -57,7 +58,8 @@ class Prefiller:
         self._held: tuple[KVHandle, list[int]] | None = None
 
     async def obey(self, order: dict[str, Any]) -> dict[str, Any]:
-        act: Callable[..., Any] = {"prefill": self.prefill, "push": self.push, "stream": self.stream}[order.pop("do")]
+        acts = {"prefill": self.prefill, "push": self.push, "stream": self.stream, "pour": self.pour}
+        act: Callable[..., Any] = acts[order.pop("do")]
         return await act(**order)
 
     async def prefill(self, tokens: list[int]) -> dict[str, Any]:
@@ -103,6 +105,18 @@ class Prefiller:
         finally:
             push.cancel()
             self._engine.release(handle)
+
+    async def pour(self, port: int, size: int) -> dict[str, Any]:
+        """Bytes into a plain socket, until one comes back: what TCP can do here, with nothing in them to check."""
+        bytes_ = memoryview(bytearray(size))
+        with socket.create_connection(("127.0.0.1", port)) as plain:
+            plain.sendall(bytes_[:1])
+            plain.recv(1)
+            began = time.monotonic()
+            for at in range(0, size, 1024 * 1024):
+                plain.sendall(bytes_[at : at + 1024 * 1024])
+            plain.recv(1)
+            return {"seconds": time.monotonic() - began}
 
     def _sender(self, transport: str, *, by_layer: bool = False) -> KVSender:
         name = f"{transport} {by_layer}"

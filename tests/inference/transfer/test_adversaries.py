@@ -13,7 +13,7 @@ from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import TextPrompt
 from inference.contracts.states import KVTransport
 from inference.engine.interface import KVHandle
-from inference.testing.stub_kv import LAYERS
+from inference.testing.stub_kv import KV_BYTES_PER_TOKEN, LAYERS
 from inference.transfer import wire
 from inference.transfer.carriers import InFrames, InPlace
 from inference.transfer.lines import _propose
@@ -187,6 +187,19 @@ def lie(fill: Fill, dice: random.Random) -> None:
     fill.steps[at] = (msgspec.structs.replace(commit, **false), b"")
 
 
+def keep_back(fill: Fill, dice: random.Random) -> None:
+    """A frame is not sent, and the commit is that of the others alone."""
+    at = dice.choice(fill.frames)
+    del fill.steps[at]
+    digest, carried = wire.FrameDigest(), [fill.steps[at] for at in fill.frames]
+    for data, _ in carried:
+        digest.add(data)
+    at = next(at for at, step in enumerate(fill.steps) if isinstance(step, tuple) and isinstance(step[0], wire.Commit))
+    row_bytes = KV_BYTES_PER_TOKEN // LAYERS
+    size = sum((data.end_layer - data.first_layer) * (data.end - data.start) * row_bytes for data, _ in carried)
+    fill.steps[at] = (msgspec.structs.replace(fill.steps[at][0], digest=digest.value, bytes=size), b"")
+
+
 def be_late(fill: Fill, dice: random.Random) -> None:
     """The ticket is given up while frames are under way, and its blocks have another owner."""
 
@@ -212,7 +225,20 @@ def fall_back(fill: Fill, dice: random.Random) -> None:
     fill.steps[at] = (msgspec.structs.replace(data, slot=0 if payload else None), b"")
 
 
-SPOILERS = (lose, double, move_commit, corrupt, misplace, swap, lie, be_late, name_another, open_again, fall_back)
+SPOILERS = (
+    keep_back,
+    lose,
+    double,
+    move_commit,
+    corrupt,
+    misplace,
+    swap,
+    lie,
+    be_late,
+    name_another,
+    open_again,
+    fall_back,
+)
 
 
 @both_transports
