@@ -13,6 +13,7 @@ from frontend.testing.scene.measures import iso
 from frontend.testing.scene.operations import REBALANCE, operation, preview
 from frontend.testing.stage import Stage
 from inference.contracts.console import DeploymentChanged, ModelChanged, ModelRemoved, OperationChanged
+from inference.contracts.routing_policy import RoutingPolicy
 from inference.contracts.states import OperationState
 from inference.contracts.views.models import ModelView
 from inference.contracts.views.operations import OperationView
@@ -149,6 +150,8 @@ def _deployment_routes(table: web.RouteTableDef, stage: Stage) -> None:
         at, deployment = named(request)
         body = await request.json()
         told = {name: body[name] for name in ("local_prefill_tokens", "slo_ttft_s", "slo_tpot_s") if name in body}
+        if "routing" in body:
+            told["routing"] = msgspec.convert(body["routing"], RoutingPolicy)
         changed = msgspec.structs.replace(deployment, **told)
         if not is_trial(request):
             stage.deployments[at] = changed

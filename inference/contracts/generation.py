@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import msgspec
 
-from inference.contracts.reports import Address
+from inference.contracts.reports import Address, WorkerLoad
 from inference.contracts.states import FinishReason, KVTransport, PrefillPath
 from inference.contracts.tools import Tool, ToolCall, ToolFormat, ToolGrammar
 
 #: Most alternatives that are told beside a token.
 MAX_LOGPROBS = 20
 
-#: What of `Sampling` and of prompts a worker knows. 1: the fields of release 0.1. 2: those of release 0.2. 3: tools and
-#: special tokens too.
+#: What of `Sampling` and of prompts a worker knows. 1: the fields of release 0.1. 2: those of release 0.2. 3: tools,
+#: special tokens and answers begun elsewhere too.
 SAMPLING_VERSION = 3
 
 
@@ -49,6 +49,9 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: tell the log-probability of every token and of so many of the likeliest beside it, by the model alone,
     before any of the above; None tells none.
     grammar: what the answer must be. special_tokens: they are part of the text, but for those that end the answer.
+    answered: so many of the prompt's last tokens are the answer so far, written elsewhere. What follows, and its text,
+    is what would have followed there; `max_tokens`, `min_tokens`, penalties and stop strings are of the whole answer.
+    Only where n is 1.
     """
 
     max_tokens: int
@@ -68,11 +71,12 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: int | None = None
     grammar: Grammar | None = None
     special_tokens: bool = False
+    answered: int = 0
 
     @property
     def version(self) -> int:
         """The version of this message that a worker must know to do what is asked: see `SAMPLING_VERSION`."""
-        if self.special_tokens or isinstance(self.grammar, ToolGrammar):
+        if self.answered or self.special_tokens or isinstance(self.grammar, ToolGrammar):
             return 3
         known = Sampling(
             max_tokens=self.max_tokens,
@@ -170,7 +174,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     transfer: where KV for it is received; None when the worker takes no hand-offs.
     prompt_text: the prompt as text, where it was asked for. sampling_version: what of `Sampling` and of prompts the
     worker knows; one that knows less than was asked for would answer something else. tool_format: how its model writes
-    calls of tools; None where that is not known.
+    calls of tools; None where that is not known. load: what the worker has now, this ticket included.
     """
 
     ticket_id: str
@@ -185,6 +189,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     prompt_text: str | None = None
     sampling_version: int = 1
     tool_format: ToolFormat | None = None
+    load: WorkerLoad | None = None
 
 
 class TokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -293,7 +298,8 @@ class HandoffDone(msgspec.Struct, frozen=True, kw_only=True, tag="handoff"):
     """Closes a prefill stream whose KV was accepted by the decode worker.
 
     tokens: of the prompt, whose KV is there. bytes: what was sent of it, over `transport`. transfer_s: busy time of the
-    sender. cached_tokens: of the prompt, those that the prefill worker had KV of and did not compute.
+    sender. cached_tokens: of the prompt, those that the prefill worker had KV of and did not compute. load: what the
+    worker has now, this request included.
     """
 
     tokens: int
@@ -302,6 +308,7 @@ class HandoffDone(msgspec.Struct, frozen=True, kw_only=True, tag="handoff"):
     timings: WorkerTimings
     cached_tokens: int = 0
     transport: KVTransport = KVTransport.TCP  # the only one that workers of 0.2 know, and they do not say it
+    load: WorkerLoad | None = None
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
@@ -310,7 +317,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     A prefill worker sends it instead of `HandoffDone` when the first token already ended every answer.
     completion_tokens: all tokens of the answers, the prefill worker's first ones included. reason: of the answer that
     ended last. cached_tokens: of the prompt, those that the worker had KV of and did not compute; 0 after a hand-off,
-    where the prefill worker knows.
+    where the prefill worker knows. load: what the worker has now, after this request.
     """
 
     reason: FinishReason
@@ -319,6 +326,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     cached_tokens: int
     completion_tokens: int
     timings: WorkerTimings
+    load: WorkerLoad | None = None
 
 
 class StreamFailed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):

@@ -42,6 +42,8 @@ STREAM_FIELD = "m"
 # HTTP headers
 REQUEST_ID_HEADER = "X-Request-Id"
 TIMINGS_HEADER = "X-Tandem-Timings"
+#: Milliseconds within which a client wants the first token; what can't be in time is refused at once.
+TTFT_DEADLINE_HEADER = "X-Tandem-Ttft-Deadline-Ms"
 
 # Worker HTTP paths (router and agent call these)
 WORKER_RESERVE = "/worker/reserve"

@@ -80,7 +80,8 @@ class WorkerLoad(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker is doing now.
 
     running, waiting: requests in the batch and before it. waiting_tokens: prompt tokens not yet computed.
-    kv_blocks_used: blocks in use or reserved. tickets: live reservations. handoffs: transfers under way.
+    kv_blocks_used: blocks in use or reserved. kv_block_tokens: tokens that one has room for. tickets: live
+    reservations. handoffs: transfers under way.
     kv_bytes_received, kv_bytes_sent: since the process has its role.
     """
 
@@ -93,6 +94,7 @@ class WorkerLoad(msgspec.Struct, frozen=True, kw_only=True):
     handoffs: int = 0
     kv_bytes_received: int = 0
     kv_bytes_sent: int = 0
+    kv_block_tokens: int | None = None
 
 
 class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):

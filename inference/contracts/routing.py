@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from inference.contracts.reports import Address
+from inference.contracts.routing_policy import RoutingPolicy
 from inference.contracts.states import Role
 
 
@@ -33,7 +34,8 @@ class DeploymentRoute(msgspec.Struct, frozen=True, kw_only=True):
 
     model_name: what clients put into "model", and what its workers answer to. The control plane gives the
     deployment's own name, so that two deployments of one model can be told apart.
-    local_prefill_tokens: prompts with at most this many uncached tokens are read by the decode worker itself.
+    local_prefill_tokens: prompts with at most this many uncached tokens are read by the decode worker itself, unless
+    `policy` says otherwise. itl_target_s: the promised time between tokens; None: nothing is promised.
     default_max_tokens: answer limit when the client names none.
     """
 
@@ -44,6 +46,8 @@ class DeploymentRoute(msgspec.Struct, frozen=True, kw_only=True):
     local_prefill_tokens: int
     default_max_tokens: int
     workers: tuple[WorkerRoute, ...]
+    itl_target_s: float | None = None
+    policy: RoutingPolicy = RoutingPolicy()
 
 
 class RoutingTable(msgspec.Struct, frozen=True, kw_only=True):

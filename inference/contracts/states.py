@@ -302,6 +302,18 @@ class FinishReason(StrEnum):
     TOOL_CALLS = "tool_calls"
 
 
+class HandoffFailure(StrEnum):
+    """What becomes of a request whose KV did not reach the decode worker whole.
+
+    FAIL: it fails. RETRY_PREFILL: another prefill worker, or another pair, reads the prompt. RECOMPUTE_ON_DECODE: the
+    decode worker reads it.
+    """
+
+    FAIL = "fail"
+    RETRY_PREFILL = "retry_prefill"
+    RECOMPUTE_ON_DECODE = "recompute_on_decode"
+
+
 class PrefillPath(StrEnum):
     """Where the prompt was read: on a prefill worker (HANDOFF) or on the worker that writes the answer (LOCAL)."""
 

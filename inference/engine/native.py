@@ -270,7 +270,7 @@ class NativeEngine:
         self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink, *, priority: int = 0
     ) -> None:
         reader = self._reader(handle, token_ids, sampling, sink, priority)
-        self._submit(handle, len(token_ids) + sampling.max_tokens - 1, [reader])
+        self._submit(handle, len(token_ids) - sampling.answered + sampling.max_tokens - 1, [reader])
 
     def resume(
         self,
@@ -294,7 +294,7 @@ class NativeEngine:
                 going_on.append(answer)
         if not going_on:
             raise ValueError("every answer ended with its first token: there is nothing to go on with")
-        self._submit(handle, len(token_ids) + sampling.max_tokens - 1, going_on)
+        self._submit(handle, len(token_ids) - sampling.answered + sampling.max_tokens - 1, going_on)
         return len(going_on)
 
     def _reader(
@@ -315,13 +315,15 @@ class NativeEngine:
         parts = self._parts
         chat.check_ids(token_ids, parts.info.vocab_size)
         decode = self.detokenize if sampling.special_tokens else self._decode
-        return [
+        prompt_length = len(token_ids) - sampling.answered
+        prompt, answered = token_ids[:prompt_length], token_ids[prompt_length:]
+        answers = [
             Sequence(
                 handle=handle,
                 token_ids=list(token_ids),
                 chooser=Chooser(
                     sampling,
-                    token_ids,
+                    prompt,
                     answer=number,
                     ends=parts.vocabulary.ends,
                     follower=parts.grammars.follow(sampling.grammar) if sampling.grammar is not None else None,
@@ -334,6 +336,11 @@ class NativeEngine:
             )
             for number in range(sampling.n)
         ]
+        for answer in answers:
+            for token_id in answered:  # its text was given elsewhere
+                answer.chooser.accept(token_id)
+                answer.text.push(token_id)
+        return answers
 
     def _submit(self, handle: KVHandle, tokens: int, answers: list[Sequence]) -> None:
         """Queue `answers`, each of which will leave KV of `tokens` tokens."""

@@ -18,6 +18,8 @@ from inference.process.tasks import Background, end, keep_running
 from inference.router.config import RouterConfig
 from inference.router.edge import echo_request_id, speak_openai
 from inference.router.endpoints import Endpoints
+from inference.router.fair_queue import WaitingRoom
+from inference.router.figures import Figures
 from inference.router.key_limits import WINDOW_S, KeyLimits
 from inference.router.key_use import KeyUse
 from inference.router.load import LiveRequests
@@ -39,10 +41,15 @@ class Router:
         self.live = LiveRequests()
         self.tables = TableKeeper(redis, config.data_dir, config.intervals.table_poll_s)
         self.telemetry = Telemetry(redis, config.router_id, config.intervals.window_s, self.in_flight)
-        metrics = Metrics(self.in_flight, self._table_version)
+        metrics = Metrics(self.in_flight, self._waiting, self._table_version)
         self._background = Background()
         self._client = WorkerClient(config.cluster_secret, config.deadlines, self._background, config.worker_tls)
-        relay = Relay(self._client, self.tables.find, self.live, self._background, config.deadlines, config.limits)
+        relay = self._relay = Relay(
+            self._client, self.tables.roster, self.live, self._background, config.deadlines, config.limits
+        )
+        self._figures = Figures(
+            self._client, relay.steering, self.live, lambda: self.tables.routing, config.intervals.figures_s
+        )
         self.key_limits = KeyLimits(config.limits.retry_after_s)
         self.key_use = KeyUse(redis, config.intervals.key_use_s, time.time)
         self._endpoints = Endpoints(config, self.tables, relay, self.telemetry, metrics, self.key_limits, self.key_use)
@@ -62,10 +69,24 @@ class Router:
         served = dict.fromkeys((entry.name for entry in self.tables.deployments), 0)
         return {**served, **self.live.in_flight()}
 
+    def waiting(self, deployment: str) -> WaitingRoom:
+        """The requests of a deployment that wait while all its workers are busy."""
+        return self._relay.room(deployment)
+
+    def _waiting(self) -> Mapping[str, int]:
+        return {entry.name: len(self._relay.room(entry.name)) for entry in self.tables.deployments}
+
     async def start(self) -> None:
         await self.tables.start()
         await self._runner.setup()
-        await web.TCPSite(self._runner, self.config.host, self.config.port, ssl_context=_tls(self.config)).start()
+        site = web.TCPSite(
+            self._runner,
+            self.config.host,
+            self.config.port,
+            ssl_context=_tls(self.config),
+            reuse_port=self.config.shares_port or None,
+        )
+        await site.start()
         _log.info("router listens", host=self.config.host, port=self.port)
 
     async def stop(self) -> None:
@@ -79,6 +100,10 @@ class Router:
         await self._runner.cleanup()
         await self._background.close(self.config.deadlines.release_s)
         await self._client.close()
+
+    async def follow_figures(self) -> None:
+        """Keep what is known of the workers' load fresh, for ever."""
+        await self._figures.run()
 
     async def forget_old_requests(self) -> None:
         """Keep the memory of what keys asked to the last minute, for ever."""
@@ -114,6 +139,7 @@ async def running(config: RouterConfig) -> AsyncIterator[Router]:
                 router.telemetry.run_sender,
                 router.key_use.run,
                 router.forget_old_requests,
+                router.follow_figures,
             )
         ]
         yield router

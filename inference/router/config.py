@@ -13,6 +13,8 @@ from inference.process.secret import read_cluster_secret
 from inference.process.tls import read_client_tls
 
 ENV_PREFIX = "TANDEM_ROUTER_"
+#: Number of one of several processes behind one port, set by the process that starts them.
+NUMBER = ENV_PREFIX + "NUMBER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,30 +45,40 @@ class Deadlines:
 @dataclass(frozen=True, slots=True)
 class Limits:
     """max_body_bytes: largest request body. max_attempts: most dispatches of one request that may end in a fault (busy
-    workers do not count). retry_after_s: what a 503 advises. suspect_s: how long a worker that failed is used only when
-    there is no other."""
+    workers do not count). retry_after_s: what a 503 advises while nothing better is known. suspect_s: how long a worker
+    or pair that failed is used only when there is no other; twice as long after each further failure, up to
+    suspect_most_s. queue_requests: how many requests of a deployment may wait while all its workers are busy, half of
+    them of one key; queue_s: and for how long each. prefix_blocks: how many blocks of prompts are remembered, of
+    256 bytes each, to know which workers have KV of them."""
 
     max_body_bytes: int = 4 * 1024 * 1024
     max_attempts: int = 3
     retry_after_s: int = 2
     suspect_s: float = 5.0
+    suspect_most_s: float = 60.0
+    queue_requests: int = 256
+    queue_s: float = 10.0
+    prefix_blocks: int = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
     """Seconds: how often the tables are read without being told, how long Redis may take to answer, how long one
-    telemetry window is, how often the last use of keys is told."""
+    telemetry window is, how often the last use of keys is told, how old what a worker said of its load may grow before
+    it is asked."""
 
     table_poll_s: float = 2.0
     redis_timeout_s: float = 1.0
     window_s: float = 1.0
     key_use_s: float = 5.0
+    figures_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class RouterConfig:
     """router_id: names this process in telemetry. data_dir: where the last good tables are kept. tls_cert, tls_key:
-    files with which it answers over HTTPS; empty: over HTTP. worker_tls: how workers are called; None: in clear."""
+    files with which it answers over HTTPS; empty: over HTTP. worker_tls: how workers are called; None: in clear.
+    shares_port: it is one of several processes behind its port."""
 
     redis_url: str = field(repr=False)
     cluster_secret: str = field(repr=False)
@@ -77,6 +89,7 @@ class RouterConfig:
     tls_cert: str = ""
     tls_key: str = ""
     worker_tls: ssl.SSLContext | None = field(default=None, repr=False)
+    shares_port: bool = False
     deadlines: Deadlines = Deadlines()
     limits: Limits = Limits()
     intervals: Intervals = Intervals()
@@ -110,6 +123,7 @@ def read_config(env: Mapping[str, str], *, host: str | None = None, port: int | 
         tls_cert=env.get(ENV_PREFIX + "TLS_CERT_FILE", ""),
         tls_key=env.get(ENV_PREFIX + "TLS_KEY_FILE", ""),
         worker_tls=read_client_tls(env),
+        shares_port=NUMBER in env,
         deadlines=_numbers(env, Deadlines()),
         limits=_numbers(env, Limits()),
         intervals=_numbers(env, Intervals()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import uuid
 
@@ -10,7 +11,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from inference.contracts import codec, names
-from inference.router.errors import ApiError, internal_error
+from inference.router.errors import ApiError, bad_request, internal_error
 from inference.router.metrics import Metrics
 from inference.router.sse import ClientGone
 
@@ -26,6 +27,25 @@ def request_id_of(request: web.Request) -> str:
         sent = request.headers.get(names.REQUEST_ID_HEADER, "")
         known = request[_REQUEST_ID] = sent if _SANE_ID.fullmatch(sent) else f"req-{uuid.uuid4().hex}"
     return known
+
+
+def ttft_deadline_of(request: web.Request) -> float | None:
+    """Seconds within which the client wants its first token; None: it named none.
+
+    Raises:
+        ApiError: 400 for what is no positive number.
+    """
+    sent = request.headers.get(names.TTFT_DEADLINE_HEADER)
+    if sent is None:
+        return None
+    try:
+        milliseconds = float(sent)
+    except ValueError:
+        milliseconds = math.nan
+    if not 0 < milliseconds < math.inf:
+        header = names.TTFT_DEADLINE_HEADER.lower()
+        raise bad_request(f"{header} is {sent[:40]!r}: a positive number of milliseconds is needed.", header)
+    return milliseconds / 1000
 
 
 async def echo_request_id(request: web.BaseRequest, response: web.StreamResponse) -> None:

@@ -19,8 +19,9 @@ from inference.contracts.routing import DeploymentRoute, ServingKeyEntry
 from inference.contracts.timings import RequestTiming
 from inference.router import openai_request
 from inference.router.config import RouterConfig
-from inference.router.edge import request_id_of
+from inference.router.edge import request_id_of, ttft_deadline_of
 from inference.router.errors import ApiError, internal_error, model_not_found, unavailable
+from inference.router.journey import Call
 from inference.router.key_limits import Admission, KeyLimits
 from inference.router.key_use import KeyUse
 from inference.router.keys import may_call, require_model
@@ -32,7 +33,7 @@ from inference.router.openai_sampling import SEED_BITS
 from inference.router.outlet import Lane, Outlet, StreamOutlet, WholeOutlet
 from inference.router.pick import servable
 from inference.router.record import RequestRecord
-from inference.router.relay import Call, Relay
+from inference.router.relay import Relay
 from inference.router.sse import ClientGone, EventWriter
 from inference.router.table import TableKeeper
 from inference.router.telemetry import Telemetry
@@ -56,6 +57,14 @@ class _Part:
     lane: Lane
     record: RequestRecord
     admission: Admission
+
+
+@dataclass(frozen=True, slots=True)
+class _Sender:
+    """Whose request it is, and how long the first token may take."""
+
+    key_id: str
+    ttft_deadline_s: float | None
 
 
 _CHAT = _Endpoint(openai_request.read_chat, ChatShape)
@@ -141,7 +150,7 @@ class Endpoints:
         require_model(key, deployment, asked.model)
         with ExitStack() as admitted:  # every prompt counts as a request
             admissions = [admitted.enter_context(self._key_limits.admit(key, time.monotonic())) for _ in asked.prompts]
-            return await self._answer_admitted(request, endpoint, asked, deployment, received, admissions)
+            return await self._answer_admitted(request, endpoint, asked, deployment, key, received, admissions)
 
     async def _answer_admitted(
         self,
@@ -149,6 +158,7 @@ class Endpoints:
         endpoint: _Endpoint,
         asked: Asked,
         deployment: DeploymentRoute,
+        key: ServingKeyEntry,
         received: float,
         admissions: list[Admission],
     ) -> web.StreamResponse:
@@ -165,6 +175,7 @@ class Endpoints:
             if asked.stream
             else WholeOutlet(shape, len(asked.prompts) * answers)
         )
+        sender = _Sender(key.key_id, ttft_deadline_of(request))
         parts = [
             _Part(
                 call,
@@ -173,7 +184,7 @@ class Endpoints:
                 admission,
             )
             for number, (call, admission) in enumerate(
-                zip(_calls(asked, deployment, request_id_of(request)), admissions, strict=True)
+                zip(_calls(asked, deployment, request_id_of(request), sender), admissions, strict=True)
             )
         ]
         return await self._answer(request, parts, outlet)
@@ -241,7 +252,7 @@ class Endpoints:
             raise ApiError(413, f"The request body is larger than {limit} bytes.", code="request_too_large") from None
 
 
-def _calls(asked: Asked, deployment: DeploymentRoute, request_id: str) -> Iterator[Call]:
+def _calls(asked: Asked, deployment: DeploymentRoute, request_id: str, sender: _Sender) -> Iterator[Call]:
     """One for each prompt. Where the client named no seed, each prompt has another."""
     limit = asked.max_tokens if asked.max_tokens is not None else deployment.default_max_tokens
     for number, prompt in enumerate(asked.prompts):
@@ -255,4 +266,6 @@ def _calls(asked: Asked, deployment: DeploymentRoute, request_id: str) -> Iterat
             echo=asked.echo,
             priority=asked.priority,
             cache_salt=asked.cache_salt,
+            key_id=sender.key_id,
+            ttft_deadline_s=sender.ttft_deadline_s,
         )

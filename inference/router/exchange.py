@@ -10,6 +10,7 @@ import msgspec
 from inference.contracts.errors import ErrorCode
 from inference.contracts.generation import Finished, HandoffDone, TokenDelta
 from inference.router.config import Deadlines
+from inference.router.journey import Written
 from inference.router.legs import Leg, LegEvent, LegFailed, Legs
 from inference.router.record import RequestRecord
 from inference.router.worker_client import WorkerLost
@@ -30,7 +31,8 @@ class Exchange:
     are separate connections, so a second token may arrive before the first: it is held until then.
 
     send: takes what is for the client, in order. on_first_token: called once, before it is sent. answers: to the one
-    prompt. answer_flows: the answering worker has begun to write.
+    prompt. written: what was forwarded, kept for a worker that has to go on with it. answer_flows: the answering worker
+    has begun to write. handoff: the end of the prefill leg, once it came.
     """
 
     def __init__(
@@ -43,12 +45,14 @@ class Exchange:
         *,
         handoff: bool,
         answers: int = 1,
+        written: Written | None = None,
     ) -> None:
         self._legs = legs
         self._deadlines = deadlines
         self._record = record
         self._send = send
         self._on_first_token = on_first_token
+        self._written = written or Written()
         self._first_leg = Leg.PREFILL if handoff else Leg.ANSWER
         self._first_tokens_due = answers if handoff else 1
         self._begun = False
@@ -56,6 +60,7 @@ class Exchange:
         self._prefill_open = handoff
         self._answer_failure: LegFailed | None = None
         self.answer_flows = False
+        self.handoff: HandoffDone | None = None
 
     async def run(self) -> Answered:
         """Forward the whole answer.
@@ -78,10 +83,9 @@ class Exchange:
 
     def _with_cached(self, answered: Answered) -> Answered:
         """After a hand-off the prefill worker knows how much of the prompt was cached."""
-        handoff = self._record.handoff
-        if answered.leg is Leg.PREFILL or handoff is None:
+        if answered.leg is Leg.PREFILL or self.handoff is None:
             return answered
-        finished = msgspec.structs.replace(answered.finished, cached_tokens=handoff.cached_tokens)
+        finished = msgspec.structs.replace(answered.finished, cached_tokens=self.handoff.cached_tokens)
         return Answered(finished, answered.leg)
 
     def _survive(self, failure: LegFailed) -> None:
@@ -117,6 +121,7 @@ class Exchange:
         if isinstance(event, HandoffDone):
             if self._answer_failure is not None:
                 raise self._answer_failure
+            self.handoff = event
             self._record.handed_off(event)
             self._close_prefill()
             return None
@@ -154,6 +159,7 @@ class Exchange:
             self._on_first_token()
         delta = event if isinstance(event, TokenDelta) else TokenDelta(token_ids=(), text=event.text)
         self._record.saw_tokens(delta)
+        self._written.add(delta)
         if delta.text or delta.logprobs or delta.finish is not None:
             await self._send(delta)
 

@@ -15,9 +15,15 @@ _E2E_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600, 1800)
 
 
 class Metrics:
-    """in_flight: live requests per served deployment. table_version: of the routing table in use, None before one."""
+    """in_flight, waiting: live requests per served deployment, and those of them that wait for a worker with room.
+    table_version: of the routing table in use, None before one."""
 
-    def __init__(self, in_flight: Callable[[], Mapping[str, int]], table_version: Callable[[], int | None]) -> None:
+    def __init__(
+        self,
+        in_flight: Callable[[], Mapping[str, int]],
+        waiting: Callable[[], Mapping[str, int]],
+        table_version: Callable[[], int | None],
+    ) -> None:
         registry = self._registry = CollectorRegistry(auto_describe=True)
         self.requests = Counter(
             "tandem_router_requests",
@@ -30,6 +36,12 @@ class Metrics:
         )
         self.retries = Counter(
             "tandem_router_retries", "Requests sent to another worker or pair.", ["deployment"], registry=registry
+        )
+        self.continuations = Counter(
+            "tandem_router_continuations",
+            "Answers that another worker went on with after the first token.",
+            ["deployment"],
+            registry=registry,
         )
         self.faults = Counter(
             "tandem_router_worker_faults",
@@ -52,7 +64,7 @@ class Metrics:
             "tandem_router_first_gap_seconds", "Gap between tokens 1 and 2.", _TTFT_BUCKETS, registry
         )
         self.e2e = _histogram("tandem_router_e2e_seconds", "Whole request.", _E2E_BUCKETS, registry)
-        registry.register(_Levels(in_flight, table_version))
+        registry.register(_Levels(in_flight, waiting, table_version))
 
     def expose(self) -> bytes:
         return generate_latest(self._registry)
@@ -61,15 +73,25 @@ class Metrics:
 class _Levels(Collector):
     """Read when scraped, so they can't drift from what they describe."""
 
-    def __init__(self, in_flight: Callable[[], Mapping[str, int]], table_version: Callable[[], int | None]) -> None:
+    def __init__(
+        self,
+        in_flight: Callable[[], Mapping[str, int]],
+        waiting: Callable[[], Mapping[str, int]],
+        table_version: Callable[[], int | None],
+    ) -> None:
         self._in_flight = in_flight
+        self._waiting = waiting
         self._table_version = table_version
 
     def collect(self) -> Iterator[Metric]:
-        levels = GaugeMetricFamily("tandem_router_in_flight", "Requests being served.", labels=["deployment"])
-        for deployment, level in self._in_flight().items():
-            levels.add_metric([deployment], level)
-        yield levels
+        for name, text, read in (
+            ("tandem_router_in_flight", "Requests being served.", self._in_flight),
+            ("tandem_router_waiting", "Requests that wait for a worker with room.", self._waiting),
+        ):
+            levels = GaugeMetricFamily(name, text, labels=["deployment"])
+            for deployment, level in read().items():
+                levels.add_metric([deployment], level)
+            yield levels
         version = self._table_version()
         if version is not None:
             yield GaugeMetricFamily(

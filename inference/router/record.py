@@ -51,15 +51,27 @@ class RequestRecord:
         self._faulted = False
         self.route: Route | None = None
         self.handoff: HandoffDone | None = None
+        self._read_by: tuple[PrefillPath, WorkerTimings] | None = None
         self._count(Counter.RECEIVED)
 
     def begin_attempt(self) -> None:
         if self.watch.first_attempt is not None:
-            self.retries += 1
-            self._count(Counter.RETRIED)
-            self._metrics.retries.labels(self.deployment).inc()
+            self._retried()
         self.route = self.handoff = None
         self.watch.begin_attempt(time.perf_counter())
+
+    def goes_on(self) -> None:
+        """Another worker goes on with the answer. Who read the prompt, and when, stays as it is."""
+        self._retried()
+        self._metrics.continuations.labels(self.deployment).inc()
+        if self._read_by is None:
+            reader = WorkerTimings() if self.handoff is None else self.handoff.timings
+            self._read_by = self._taken().path, reader
+
+    def _retried(self) -> None:
+        self.retries += 1
+        self._count(Counter.RETRIED)
+        self._metrics.retries.labels(self.deployment).inc()
 
     def reserved(self) -> None:
         self.watch.reserved = time.perf_counter()
@@ -99,7 +111,9 @@ class RequestRecord:
             self._metrics.ttft.labels(self.deployment).observe(seconds)
 
     def handed_off(self, done: HandoffDone) -> None:
-        self.handoff = done
+        """Of an answer that several workers wrote the first hand-off counts: that of the prompt."""
+        if self._read_by is None:
+            self.handoff = done
 
     def fault(self, leg: str, worker: WorkerRoute, error: TandemError) -> None:
         """A worker failed, or the hand-off between two; the request may still be answered elsewhere. It counts against
@@ -173,15 +187,17 @@ class RequestRecord:
         _log.info(reason, request_id=self.request_id, deployment=self.deployment)
 
     def _timing(self, finished: Finished, route: Route, answered_here: bool, now: float) -> RequestTiming:
-        watch, handoff = self.watch, self.handoff
-        if route.prefill is None or not answered_here:
+        watch, handoff, path = self.watch, self.handoff, route.path
+        if self._read_by is not None:
+            path, reader = self._read_by
+        elif route.prefill is None or not answered_here:
             reader = finished.timings
         else:
             reader = handoff.timings if handoff is not None else WorkerTimings()
         return RequestTiming(
             request_id=self.request_id,
             deployment=self.deployment,
-            path=route.path,
+            path=path,
             prefill_worker=None if route.prefill is None else route.prefill.worker_id,
             decode_worker=route.answering.worker_id,
             prompt_tokens=finished.prompt_tokens,

@@ -1,70 +1,39 @@
-"""The journey of one request: decode first, then prefill, then the stream; elsewhere again until the client has text.
+"""The journey of one request: decode first, then prefill, then the stream; elsewhere again where that fails.
 
 Every attempt stands alone: it reserves, it is dispatched, and on every way out but a complete answer its streams are
-aborted and its ticket is given back.
+aborted and its ticket is given back. An attempt after the first token goes on with the answer where that is exact, so
+that the client sees nothing of it; else the client is told.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import (
-    Finished,
-    GenerateRequest,
-    PrefillRequest,
-    Prompt,
-    ReserveRequest,
-    Sampling,
-    Ticket,
-)
+from inference.contracts.generation import Finished, GenerateRequest, PrefillRequest, Ticket
 from inference.contracts.routing import DeploymentRoute, WorkerRoute
-from inference.contracts.states import PrefillPath
+from inference.contracts.states import HandoffFailure, PrefillPath
 from inference.contracts.timings import RequestTiming
 from inference.process.tasks import Background
-from inference.router import pick
 from inference.router.config import Deadlines, Limits
-from inference.router.errors import clients_fault, unavailable, workers_fault
+from inference.router.errors import ApiError, clients_fault, unavailable, workers_fault
 from inference.router.exchange import Answered, Exchange
+from inference.router.fair_queue import WaitingRoom
+from inference.router.journey import Call, Journey
 from inference.router.legs import Leg, LegFailed, Legs
-from inference.router.load import LiveRequests, Place, key_of
+from inference.router.load import LiveRequests
 from inference.router.outlet import Lane
 from inference.router.record import RequestRecord, Route
-from inference.router.suspects import Suspects
-from inference.router.tried import NO_PARTNER, PASSED_ON, AttemptFailed, NoWorker, Tried, blame
+from inference.router.roster import Roster
+from inference.router.standing import key_of
+from inference.router.steering import Steering
+from inference.router.tried import PASSED_ON, AttemptFailed, NoWorker, blame
 from inference.router.worker_client import WorkerClient
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One prompt of what a client asked, in the workers' words. clip: the client named no limit of its own. echo,
-    priority, cache_salt: as in `ReserveRequest`."""
-
-    request_id: str
-    deployment: str
-    prompt: Prompt
-    sampling: Sampling
-    clip: bool
-    echo: bool = False
-    priority: int = 0
-    cache_salt: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Journey:
-    """One request under way. place: its share of the workers' load."""
-
-    call: Call
-    lane: Lane
-    record: RequestRecord
-    place: Place
-    tried: Tried
 
 
 class Relay:
@@ -76,7 +45,7 @@ class Relay:
     def __init__(
         self,
         client: WorkerClient,
-        find: Callable[[str], DeploymentRoute | None],
+        find: Callable[[str], Roster | None],
         live: LiveRequests,
         background: Background,
         deadlines: Deadlines,
@@ -89,8 +58,9 @@ class Relay:
         self._background = background
         self._deadlines = deadlines
         self._limits = limits
-        self._suspects = Suspects(limits.suspect_s)
-        self._rng = rng or random.Random()  # noqa: S311 - breaks ties between equal workers
+        self._rooms: dict[str, WaitingRoom] = {}
+        rng = rng or random.Random()  # noqa: S311 - chooses among equal workers
+        self.steering = Steering(live, limits, deadlines.first_event_s, rng)
 
     async def answer(self, call: Call, lane: Lane, record: RequestRecord) -> tuple[Finished, RequestTiming]:
         """Answer `call`, passing what comes to `lane`.
@@ -98,154 +68,193 @@ class Relay:
         Raises:
             ApiError: refused, not servable now, or failed; text may have been sent before that.
         """
-        tried = Tried()
+        chain = self.steering.prompts.chain(call.prompt, call.cache_salt)
+        room = self.room(call.deployment)
+        roster = self._find(call.deployment)
+        deadlines = deadlines_of(roster.deployment, self._deadlines) if roster is not None else self._deadlines
         with self._live.track(call.deployment) as place:
-            journey = Journey(call, lane, record, place, tried)
+            journey = Journey(call, chain, lane, record, place)
             try:
-                async with asyncio.timeout(self._deadlines.total_s) as place.deadline:
-                    answered = await self._answer_somewhere(journey)
+                async with asyncio.timeout(deadlines.total_s) as place.deadline:
+                    answered = await self._answer_somewhere(journey, room)
             except NoWorker as nobody:
-                raise tried.verdict(nobody, self._limits.retry_after_s) from nobody
+                raise journey.tried.verdict(nobody, room.advice_s) from nobody
             except TimeoutError:
                 if self._live.cut_short:
                     raise unavailable("The router is stopping.", self._limits.retry_after_s) from None
-                raise workers_fault("the request", ErrorCode.DEADLINE_EXCEEDED, tried.faults) from None
+                raise workers_fault("the request", ErrorCode.DEADLINE_EXCEEDED, journey.tried.faults) from None
+            finally:
+                place.leave()
+                room.freed()
             return answered.finished, record.complete(answered.finished, answered.leg is Leg.ANSWER)
 
-    async def _answer_somewhere(self, journey: Journey) -> Answered:
+    def room(self, deployment: str) -> WaitingRoom:
+        """Where requests of a deployment wait while all its workers are busy."""
+        room = self._rooms.get(deployment)
+        if room is None:
+            limits = self._limits
+            room = WaitingRoom(limits.queue_requests, limits.queue_s, limits.retry_after_s)
+            self._rooms[deployment] = room
+        return room
+
+    async def _answer_somewhere(self, journey: Journey, room: WaitingRoom) -> Answered:
+        if len(room):  # nobody overtakes those that wait
+            await room.wait(journey.claim, journey.patience)
         while True:
             try:
-                return await self._attempt(journey)
+                return await self._attempt(journey, room)
             except AttemptFailed as failed:
-                self._judge(failed, journey)
+                finished = journey.already_whole()
+                self._judge(failed, journey, whole=finished is not None)
+                if finished is not None:
+                    return Answered(finished, Leg.PREFILL)
+            except NoWorker:
+                if not journey.tried.only_busy:
+                    raise
+                await self._wait(journey, room)
 
-    def _judge(self, failed: AttemptFailed, journey: Journey) -> None:
-        """Decide whether to try again: returns to do so, raises `ApiError` not to."""
-        if failed.error.code in PASSED_ON:
+    async def _wait(self, journey: Journey, room: WaitingRoom) -> None:
+        """Every worker is busy: wait for the next turn."""
+        journey.place.leave()
+        try:
+            await room.wait(journey.claim, journey.patience)
+        except ApiError as refused:
+            busy = journey.tried.verdict(NoWorker(refused.message), room.advice_s)
+            raise (busy if refused.status == 503 else refused) from refused
+        journey.tried.forget_busy()
+
+    def _judge(self, failed: AttemptFailed, journey: Journey, *, whole: bool) -> None:
+        """Decide whether to try again: returns to do so, raises `ApiError` not to. whole: nothing is missing."""
+        if failed.error.code in PASSED_ON and not journey.goes_on:
             raise clients_fault(failed.error)
-        journey.tried.note(failed)
+        tried = journey.tried
+        tried.note(failed)
         if not failed.busy:
             journey.record.fault(failed.leg, failed.worker, failed.error)
-            if failed.pair is None:
-                self._suspects.add(key_of(failed.worker), time.monotonic())
-        if journey.lane.begun or journey.tried.faults >= self._limits.max_attempts:
-            raise workers_fault(failed.stage, failed.error.code, journey.tried.faults)
+            self.steering.failed(failed)
+        if whole:
+            return
+        gives_up = tried.faults >= self._limits.max_attempts or self._hand_off_is_final(failed, journey)
+        if gives_up or (journey.lane.begun and not journey.can_go_on):
+            raise workers_fault(failed.stage, failed.error.code, tried.faults)
 
-    async def _attempt(self, journey: Journey) -> Answered:
-        deployment = self._find(journey.call.deployment)
-        if deployment is None:
+    def _hand_off_is_final(self, failed: AttemptFailed, journey: Journey) -> bool:
+        """Whether a hand-off that failed ends the request; where its answering worker is to read the prompt itself,
+        that is noted."""
+        if failed.pair is None:
+            return False
+        roster = self._find(journey.call.deployment)
+        policy = HandoffFailure.RETRY_PREFILL if roster is None else roster.deployment.policy.handoff_failure
+        if policy is HandoffFailure.RECOMPUTE_ON_DECODE:
+            journey.recompute_on = failed.pair[0]
+        return policy is HandoffFailure.FAIL
+
+    async def _attempt(self, journey: Journey, room: WaitingRoom) -> Answered:
+        roster = self._find(journey.call.deployment)
+        if roster is None:
             raise NoWorker(f"The model {journey.call.deployment!r} is no longer served.")
-        answering = self._choose_answering(deployment, journey.tried)
-        journey.lane.restart()
-        journey.record.begin_attempt()
-        ticket = await self._reserve(answering, deployment, journey)
-        journey.record.reserved()
+        ask = self.steering.ask(roster, journey)
+        if not journey.can_go_on:
+            self.steering.require_in_time(roster, ask, journey.time_left_s())
+        answering = self.steering.answering(roster, journey, ask)
+        journey.begin_attempt()
+        ticket = await self._reserve(answering, roster.deployment, journey)
+        room.has_room()  # there was room for this one, so perhaps for one more
         answered = None
         legs = Legs(self._background)
         try:
-            route = Route(answering, self._choose_prefill(deployment, answering, ticket, journey.tried))
-            answered = await self._exchange(legs, route, ticket, journey)
+            route = Route(answering, self.steering.prefill(roster, answering, ticket, journey, ask))
+            answered = await self._exchange(legs, route, ticket, journey, roster.deployment)
             return answered
         finally:
             legs.close()
             if answered is None or answered.leg is Leg.PREFILL:
                 self._client.release_soon(answering, ticket)
 
-    def _choose_answering(self, deployment: DeploymentRoute, tried: Tried) -> WorkerRoute:
-        answering = pick.choose_answering(
-            deployment.workers,
-            self._live.loads(),
-            suspects=self._suspects.at(time.monotonic()) | tried.doubtful,
-            excluded=tried.workers,
-            rng=self._rng,
-        )
-        if answering is None:
-            raise NoWorker(pick.what_is_missing(deployment))
-        return answering
-
     async def _reserve(self, answering: WorkerRoute, deployment: DeploymentRoute, journey: Journey) -> Ticket:
-        call = journey.call
-        estimate = pick.estimate_tokens(call.prompt) + call.sampling.n * call.sampling.max_tokens
+        request = journey.reservation(deployment.model_name)
+        ask_tokens = self.steering.prompts.tokens(deployment.name, journey.chain.octets)
+        estimate = ask_tokens + journey.call.sampling.n * journey.call.sampling.max_tokens
         journey.place.move_to(key_of(answering), estimate)
-        request = ReserveRequest(
-            request_id=call.request_id,
-            model_name=deployment.model_name,
-            prompt=call.prompt,
-            sampling=call.sampling,
-            clip_max_tokens=call.clip,
-            echo=call.echo,
-            priority=call.priority,
-            cache_salt=call.cache_salt,
-        )
         try:
             ticket = await self._client.reserve(answering, request)
         except TandemError as error:
             raise AttemptFailed("reserve", answering, error) from error
-        if ticket.sampling_version < max(
-            call.sampling.version, call.prompt.version
-        ):  # it would have ignored what it does not know
-            self._client.release_soon(answering, ticket)
+        if ticket.sampling_version < max(request.sampling.version, request.prompt.version):
+            self._client.release_soon(answering, ticket)  # it would have ignored what it does not know
             older = TandemError(ErrorCode.NOT_READY, "runs a release that can't choose tokens as asked")
             raise AttemptFailed("reserve", answering, older)
-        if ticket.prompt_text is not None:
-            journey.lane.echo(ticket.prompt_text)
-        if ticket.tool_format is not None:
-            journey.lane.read_calls(ticket.tool_format)
+        self.steering.ticket_came(answering, ticket, journey)
+        if not journey.goes_on:
+            journey.begun(ticket)
         return ticket
 
-    def _choose_prefill(
-        self, deployment: DeploymentRoute, answering: WorkerRoute, ticket: Ticket, tried: Tried
-    ) -> WorkerRoute | None:
-        """The prefill worker; None for a local prefill. A long prompt without a partner looks for another pair."""
-        uncached = len(ticket.token_ids) - ticket.cached_tokens
-        if pick.choose_path(answering, uncached, deployment.local_prefill_tokens) is PrefillPath.LOCAL:
-            return None
-        if ticket.fingerprint != answering.fingerprint:
-            told = f"the table says fingerprint {answering.fingerprint}, the ticket says {ticket.fingerprint}"
-            raise AttemptFailed("reserve", answering, TandemError(ErrorCode.FINGERPRINT_MISMATCH, told))
-        prefill = pick.choose_prefill(
-            answering,
-            deployment.workers,
-            self._live.loads(),
-            suspects=self._suspects.at(time.monotonic()) | tried.doubtful,
-            excluded=tried.prefills_beside(answering),
-            rng=self._rng,
-        )
-        if prefill is None:
-            raise AttemptFailed(NO_PARTNER, answering, TandemError(ErrorCode.NOT_READY, "no partner is ready"))
-        return prefill
-
-    async def _exchange(self, legs: Legs, route: Route, ticket: Ticket, journey: Journey) -> Answered:
+    async def _exchange(
+        self, legs: Legs, route: Route, ticket: Ticket, journey: Journey, deployment: DeploymentRoute
+    ) -> Answered:
         """Call both workers at once (the open generate call keeps the ticket alive while the prompt is read) and read
         their streams to the end."""
         journey.record.dispatched(route)
-        place = journey.place
-        prompt_tokens = len(ticket.token_ids)
+        place, call = journey.place, journey.call
+        prompt_tokens, answered = len(ticket.token_ids), journey.answered
         place.dispatched(
-            prompt_tokens + journey.call.sampling.n * ticket.max_tokens,
+            prompt_tokens - answered + call.sampling.n * ticket.max_tokens,
             key_of(route.prefill or route.answering),
             prompt_tokens - ticket.cached_tokens,
         )
-        generate = GenerateRequest(request_id=journey.call.request_id, ticket_id=ticket.ticket_id, path=route.path)
+        generate = GenerateRequest(request_id=call.request_id, ticket_id=ticket.ticket_id, path=route.path)
         legs.open(Leg.ANSWER, self._client.generate(route.answering, generate))
         if route.prefill is not None:
-            legs.open(Leg.PREFILL, self._client.prefill(route.prefill, _prefill_request(route, ticket, journey.call)))
+            legs.open(Leg.PREFILL, self._client.prefill(route.prefill, _prefill_request(route, ticket, call, answered)))
         exchange = Exchange(
             legs,
-            self._deadlines,
+            deadlines_of(deployment, self._deadlines),
             journey.record,
             journey.lane.send,
             place.first_token_came,
             handoff=route.path is PrefillPath.HANDOFF,
-            answers=journey.call.sampling.n,
+            answers=call.sampling.n,
+            written=journey.written,
         )
         try:
-            return await exchange.run()
+            ended = await exchange.run()
         except LegFailed as failure:
             raise blame(failure, route, answer_flows=exchange.answer_flows) from failure
+        finally:
+            if exchange.handoff is not None and route.prefill is not None:
+                self.steering.handed_off(route.answering, route.prefill, exchange.handoff, journey)
+        self._learn(ended, route, journey)
+        return Answered(journey.whole(ended.finished), ended.leg)
+
+    def _learn(self, ended: Answered, route: Route, journey: Journey) -> None:
+        """What a complete exchange tells of its workers."""
+        finished = ended.finished
+        if ended.leg is Leg.PREFILL and route.prefill is not None:
+            self.steering.told(route.prefill, finished.load)
+            return
+        self.steering.told(route.answering, finished.load)
+        self.steering.answered(route.answering, journey)
+        if route.prefill is None:
+            self.steering.has_read(route.answering, finished.prompt_tokens - finished.cached_tokens, finished.timings)
+        watch = journey.record.watch
+        if journey.call.sampling.n == 1 and not journey.goes_on and watch.tpot_s is not None:
+            self.steering.has_written(route.answering, watch.tokens - 1, watch.tpot_s * (watch.tokens - 1))
 
 
-def _prefill_request(route: Route, ticket: Ticket, call: Call) -> PrefillRequest:
+def deadlines_of(deployment: DeploymentRoute, default: Deadlines) -> Deadlines:
+    """Those of the deployment, where it has some of its own."""
+    own = deployment.policy
+    if own.first_token_s is None and own.idle_s is None and own.total_s is None:
+        return default
+    return dataclasses.replace(
+        default,
+        first_event_s=own.first_token_s or default.first_event_s,
+        idle_s=own.idle_s or default.idle_s,
+        total_s=own.total_s or default.total_s,
+    )
+
+
+def _prefill_request(route: Route, ticket: Ticket, call: Call, answered: int) -> PrefillRequest:
     target = route.answering.transfer
     if target is None:
         raise ValueError(f"{route.answering.worker_id} takes no hand-offs and must not be paired")
@@ -253,7 +262,7 @@ def _prefill_request(route: Route, ticket: Ticket, call: Call) -> PrefillRequest
         request_id=call.request_id,
         ticket_id=ticket.ticket_id,
         token_ids=ticket.token_ids,
-        sampling=msgspec.structs.replace(call.sampling, max_tokens=ticket.max_tokens),
+        sampling=msgspec.structs.replace(call.sampling, max_tokens=ticket.max_tokens, answered=answered),
         fingerprint=ticket.fingerprint,
         target=target,
         priority=call.priority,

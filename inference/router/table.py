@@ -19,6 +19,7 @@ from inference.contracts import codec, names
 from inference.contracts.routing import DeploymentRoute, KeyTable, RoutingTable
 from inference.process.files import write_atomically
 from inference.router.keys import Keyring
+from inference.router.roster import Roster, roster_of
 
 CACHE_FILE = "router-tables.json"
 _FIRST_PAUSE_S = 0.1
@@ -78,6 +79,7 @@ class TableKeeper:
         self._keys = _Slot(names.KEY_TABLE_KEY, KeyTable)
         self._keyring: Keyring | None = None
         self._by_name: dict[str, DeploymentRoute] = {}
+        self._rosters: dict[str, Roster] = {}
         self._connected: bool | None = None
 
     @property
@@ -96,6 +98,10 @@ class TableKeeper:
     def find(self, name: str) -> DeploymentRoute | None:
         """The deployment that serves `name`: its own name, or the name of its model."""
         return self._by_name.get(name)
+
+    def roster(self, name: str) -> Roster | None:
+        """The deployment of this name of its own, laid out for choosing among its workers."""
+        return self._rosters.get(name)
 
     async def start(self) -> None:
         """First read: Redis, and the file for what Redis does not give."""
@@ -138,6 +144,11 @@ class TableKeeper:
     def _index(self) -> None:
         self._by_name = {entry.model_name: entry for entry in reversed(self.deployments)}
         self._by_name.update((entry.name, entry) for entry in self.deployments)
+        before = self._rosters
+        self._rosters = {}
+        for entry in self.deployments:
+            known = before.get(entry.name)
+            self._rosters[entry.name] = known if known and known.deployment == entry else roster_of(entry)
         self._keyring = None if self._keys.value is None else Keyring(self._keys.value)
 
     def _read_file(self) -> _Cached:

@@ -8,8 +8,8 @@ from inference.contracts.errors import BUSY_ERRORS, CLIENT_ERRORS, ErrorCode, Ta
 from inference.contracts.routing import WorkerRoute
 from inference.router.errors import ApiError, unavailable, workers_fault
 from inference.router.legs import Leg, LegFailed
-from inference.router.load import WorkerKey, key_of
 from inference.router.record import Route
+from inference.router.standing import WorkerKey, key_of
 from inference.router.worker_client import WorkerLost
 
 #: A worker with another model than the table says is no client's fault: the table is behind.
@@ -92,6 +92,7 @@ class Tried:
     """What this request need not try again."""
 
     workers: set[WorkerKey] = field(default_factory=set)
+    busy: set[WorkerKey] = field(default_factory=set)
     pairs: set[Pair] = field(default_factory=set)
     faults: int = 0
     last_fault: AttemptFailed | None = None
@@ -102,11 +103,23 @@ class Tried:
             self.pairs.add(failed.pair)
         else:
             self.workers.add(key_of(failed.worker))
+        if failed.busy:
+            self.busy.add(key_of(failed.worker))
         if not failed.busy:
             self.faults += 1
             self.last_fault = failed
         elif failed.leg != NO_PARTNER:
             self.last_busy = failed
+
+    @property
+    def only_busy(self) -> bool:
+        """Whether there are workers that are merely busy, so that there may be room later."""
+        return self.last_busy is not None
+
+    def forget_busy(self) -> None:
+        """Some time has passed."""
+        self.workers -= self.busy
+        self.busy, self.last_busy = set(), None
 
     @property
     def doubtful(self) -> set[WorkerKey]:

@@ -31,6 +31,7 @@ from inference.contracts.generation import (
 )
 from inference.contracts.reports import Address
 from inference.contracts.routing import WorkerRoute
+from inference.contracts.worker import WorkerStatus
 from inference.process.tasks import Background
 from inference.process.tls import tls_refusal
 from inference.router.config import Deadlines
@@ -85,6 +86,23 @@ class WorkerClient:
     def release_soon(self, worker: WorkerRoute, ticket: Ticket) -> None:
         """Give a ticket back without waiting for it; when that fails, its lease ends it."""
         self._background.start(self._release(worker, ticket))
+
+    async def status(self, worker: WorkerRoute) -> WorkerStatus:
+        """What a worker is and has to do now.
+
+        Raises:
+            TandemError: it refused. WorkerLost: it gave no answer.
+        """
+        try:
+            async with (
+                asyncio.timeout(self._deadlines.connect_s),
+                self._call(worker, "GET", names.WORKER_STATUS, "", None) as response,
+            ):
+                return codec.decode(await response.read(), WorkerStatus)
+        except TimeoutError:
+            raise WorkerLost(ErrorCode.DEADLINE_EXCEEDED, f"silent for {self._deadlines.connect_s:g} s") from None
+        except (*_TRANSPORT_ERRORS, codec.CodecError) as error:
+            raise _lost(error) from error
 
     def prefill(self, worker: WorkerRoute, request: PrefillRequest) -> EventStream:
         return self._stream(worker, names.WORKER_PREFILL, request.request_id, request)
@@ -154,7 +172,9 @@ class WorkerClient:
         self, worker: WorkerRoute, method: str, path: str, request_id: str, message: msgspec.Struct | None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """A good answer. Redirects are refused: only addresses from the routing table are dialled."""
-        headers = {names.REQUEST_ID_HEADER: request_id, "Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json"}
+        if request_id:
+            headers[names.REQUEST_ID_HEADER] = request_id
         async with self._session.request(
             method,
             _url(self._scheme, worker.http, path),

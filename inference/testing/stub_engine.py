@@ -60,6 +60,11 @@ class _Request:
         self.computed = self.computed or self.handle.cached_tokens
 
     @property
+    def prompt_length(self) -> int:
+        """Without the answer so far that it may end with."""
+        return len(self.token_ids) - self.sampling.answered
+
+    @property
     def read(self) -> bool:
         return self.computed == len(self.token_ids)
 
@@ -240,12 +245,13 @@ class StubEngine:
         report_progress: bool,
         priority: int = 0,
     ) -> None:
-        self._submit(_Request(handle, token_ids, sampling, sink, only_prefill=True, report_progress=report_progress))
+        request = _Request(handle, token_ids, sampling, sink, only_prefill=True, report_progress=report_progress)
+        self._submit(self._answered(request))
 
     def generate(
         self, handle: KVHandle, token_ids: list[int], sampling: Sampling, sink: Sink, *, priority: int = 0
     ) -> None:
-        self._submit(_Request(handle, token_ids, sampling, sink))
+        self._submit(self._answered(_Request(handle, token_ids, sampling, sink)))
 
     def resume(
         self,
@@ -257,12 +263,20 @@ class StubEngine:
         *,
         priority: int = 0,
     ) -> int:
-        request = _Request(handle, token_ids, sampling, sink, computed=len(token_ids))
+        request = self._answered(_Request(handle, token_ids, sampling, sink, computed=len(token_ids)))
         for answer, first_token in zip(request.answers, first_tokens, strict=True):
-            answer.made = 1
+            answer.made += 1
             answer.finished = self._token(request, answer, first_token).finish is not None
         self._submit(request)
         return sum(not answer.finished for answer in request.answers)
+
+    def _answered(self, request: _Request) -> _Request:
+        """Where the prompt ends with the answer so far, go on after that; its text was given elsewhere."""
+        for token_id in request.token_ids[request.prompt_length :]:
+            for answer in request.answers:
+                answer.made += 1
+                self._token(request, answer, token_id)
+        return request
 
     def _submit(self, request: _Request) -> None:
         with self._lock:
@@ -332,7 +346,7 @@ class StubEngine:
 
     def _emit(self, request: _Request) -> None:
         """Draw the next token of each answer from the request's KV, and end the request where its last answer ends."""
-        kv = self.kv.content(request.handle, len(request.token_ids))
+        kv = self.kv.content(request.handle, request.prompt_length)
         if kv is None:
             return
         tokens = []

@@ -114,7 +114,8 @@ class TicketTable:
         """
         if len(self._live) >= self._limit:
             raise TandemError(ErrorCode.QUEUE_FULL, f"{self._limit} tickets are open, which is this worker's limit")
-        handle = self._reserve(len(token_ids) + sampling.max_tokens, token_ids, answers=sampling.n, salt=cache_salt)
+        capacity = len(token_ids) - sampling.answered + sampling.max_tokens
+        handle = self._reserve(capacity, token_ids, answers=sampling.n, salt=cache_salt)
         ticket = HeldTicket(
             ticket_id=secrets.token_hex(16),
             request_id=request_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 import msgspec
 import structlog
@@ -23,10 +23,11 @@ from inference.contracts.generation import (
     Ticket,
     WorkerTimings,
 )
+from inference.contracts.reports import WorkerLoad
 from inference.contracts.states import ANSWERING_ROLES, PrefillPath
 from inference.contracts.timings import Counter, Latency
 from inference.transfer.tickets import LEASED, HeldTicket, TicketState, TicketTable
-from inference.worker.requests import answer_limit, check_sampling
+from inference.worker.requests import answer_limit, check_answered, check_sampling
 from inference.worker.sink import RequestSink, between, delta, typed
 from inference.worker.state import WorkerState
 from inference.worker.tokens import check_model, tokens_of
@@ -36,12 +37,15 @@ log = structlog.get_logger()
 
 
 class AnswerService:
-    """Tickets and answers of one decode or unified worker."""
+    """Tickets and answers of one decode or unified worker. load: what it has to do now."""
 
-    def __init__(self, state: WorkerState, tickets: TicketTable, recorder: WindowRecorder) -> None:
+    def __init__(
+        self, state: WorkerState, tickets: TicketTable, recorder: WindowRecorder, load: Callable[[], WorkerLoad]
+    ) -> None:
         self._state = state
         self._tickets = tickets
         self._recorder = recorder
+        self._load = load
 
     async def reserve(self, request: ReserveRequest) -> Ticket:
         """Check the request, tokenise it and set blocks aside for prompt and answer.
@@ -55,6 +59,7 @@ class AnswerService:
         check_model(request.model_name, state)
         await check_sampling(request.sampling, state.engine)
         token_ids = await tokens_of(request.prompt, state)
+        check_answered(request.sampling, len(token_ids))
         state.check_open()  # tokenising a long prompt and compiling a grammar take a while
         info = state.engine.info
         max_tokens = answer_limit(request, len(token_ids), info)
@@ -77,6 +82,7 @@ class AnswerService:
             prompt_text=self._text(request.prompt, token_ids) if request.echo else None,
             sampling_version=SAMPLING_VERSION,
             tool_format=info.tool_format,
+            load=self._load(),
         )
 
     def release(self, ticket_id: str) -> None:
@@ -138,6 +144,7 @@ class AnswerService:
                 cached_tokens=held.handle.cached_tokens if path is PrefillPath.LOCAL else 0,
                 completion_tokens=given,
                 timings=timings,
+                load=self._load(),
             )
         except Exception as raised:
             error = typed(raised)

@@ -43,7 +43,7 @@ class Duties:
             clock=time.monotonic,
             on_expired=lambda: self._counters.fail("receiver", ErrorCode.TICKET_EXPIRED),
         )
-        self.answers = AnswerService(state, self.tickets, recorder)
+        self.answers = AnswerService(state, self.tickets, recorder, self.load)
         self._sender = KVSender(
             secret=secret,
             engine=engine,
@@ -52,7 +52,7 @@ class Duties:
             settings=limits.handoff or _as_set(spec.settings),
             tls=tls.client if tls is not None else None,
         )
-        self.prefills = PrefillService(state, self._blocks, recorder, self._counters, self._sender)
+        self.prefills = PrefillService(state, self._blocks, recorder, self._counters, self._sender, self.load)
         self.metrics = WorkerMetrics(spec, recorder, self._counters, self.load_if_ready)
         self._receiver: KVReceiver | None = None
         if spec.role is Role.DECODE:
@@ -80,6 +80,7 @@ class Duties:
             handoffs=self.prefills.live + self.tickets.count(TicketState.FILLING),
             kv_bytes_received=self._counters.bytes_received,
             kv_bytes_sent=self._counters.bytes_sent,
+            kv_block_tokens=self._state.engine.info.block_size,
         )
 
     def load_if_ready(self) -> WorkerLoad | None:

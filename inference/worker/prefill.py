@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 import structlog
 
@@ -18,13 +18,14 @@ from inference.contracts.generation import (
     StreamFailed,
     WorkerTimings,
 )
+from inference.contracts.reports import WorkerLoad
 from inference.contracts.states import FinishReason, Role
 from inference.contracts.timings import Counter, Latency
 from inference.engine.interface import KVHandle, Token
 from inference.transfer.base import FirstTokens, Pushed, PushOrder, TransferCounters
 from inference.transfer.sender import KVSender
 from inference.worker.blocks import BlockQueue
-from inference.worker.requests import check_sampling
+from inference.worker.requests import check_answered, check_sampling
 from inference.worker.sink import RequestSink, between, delta, typed
 from inference.worker.state import WorkerState
 from inference.worker.windows import WindowRecorder
@@ -33,7 +34,8 @@ log = structlog.get_logger()
 
 
 class PrefillService:
-    """All prefills of one worker. live: how many are under way, each until its hand-off is decided."""
+    """All prefills of one worker. live: how many are under way, each until its hand-off is decided. load: what the
+    worker has to do now."""
 
     def __init__(
         self,
@@ -42,12 +44,14 @@ class PrefillService:
         recorder: WindowRecorder,
         counters: TransferCounters,
         sender: KVSender,
+        load: Callable[[], WorkerLoad],
     ) -> None:
         self._state = state
         self._blocks = blocks
         self._recorder = recorder
         self._counters = counters
         self._sender = sender
+        self._load = load
         self.live = 0
 
     @contextlib.asynccontextmanager
@@ -62,6 +66,7 @@ class PrefillService:
         self.live += 1
         try:
             await check_sampling(order.sampling, self._state.engine)
+            check_answered(order.sampling, len(order.token_ids))
             handle = await self._blocks.reserve(order.token_ids, order.cache_salt, self._state.limits.kv_wait_s)
             try:
                 async with contextlib.aclosing(self._events(order, handle, asked_at)) as events:
@@ -119,6 +124,7 @@ class PrefillService:
                     cached_tokens=handle.cached_tokens,
                     completion_tokens=len(tokens),
                     timings=WorkerTimings(queue_s=queue_s, prefill_s=prefill_s),
+                    load=self._load(),
                 )
                 return
             sink.computed.put_nowait(FirstTokens(tuple(token.token_id for token in tokens)))
@@ -132,6 +138,7 @@ class PrefillService:
                 transport=pushed.transport,
                 timings=WorkerTimings(queue_s=queue_s, prefill_s=prefill_s, handoff_s=handoff_s),
                 cached_tokens=handle.cached_tokens,
+                load=self._load(),
             )
         except Exception as raised:
             failed, error = True, typed(raised)

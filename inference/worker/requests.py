@@ -36,6 +36,18 @@ async def check_sampling(sampling: Sampling, engine: Engine) -> None:
         await asyncio.to_thread(engine.check, sampling)  # may compile it
 
 
+def check_answered(sampling: Sampling, prompt_tokens: int) -> None:
+    """Raises `TandemError(INVALID_REQUEST)` when the answer so far can't be what the prompt ends with."""
+    if not sampling.answered:
+        return
+    if not 0 < sampling.answered < min(prompt_tokens, sampling.max_tokens) or sampling.n != 1:
+        raise TandemError(
+            ErrorCode.INVALID_REQUEST,
+            f"{sampling.answered} tokens of one answer of {sampling.max_tokens} can't be the end of {prompt_tokens}",
+            "answered",
+        )
+
+
 def answer_limit(request: ReserveRequest, prompt_tokens: int, info: EngineInfo) -> int:
     """How many tokens the answer may have: what was asked for, or what fits when that was only a default.
 
@@ -43,6 +55,7 @@ def answer_limit(request: ReserveRequest, prompt_tokens: int, info: EngineInfo) 
         TandemError: CONTEXT_LENGTH_EXCEEDED when the prompt, or prompt and answer, don't fit the model.
     """
     asked = request.sampling.max_tokens
+    prompt_tokens -= request.sampling.answered
     wanted = prompt_tokens + (1 if request.clip_max_tokens else asked)
     if wanted > info.context_length:
         raise TandemError(

@@ -163,6 +163,19 @@ export const WorkerPhase = {
 export type WorkerPhase = (typeof WorkerPhase)[keyof typeof WorkerPhase];
 
 /**
+ * What becomes of a request whose KV did not reach the decode worker whole.
+ *
+ * FAIL: it fails. RETRY_PREFILL: another prefill worker, or another pair, reads the prompt. RECOMPUTE_ON_DECODE: the
+ * decode worker reads it.
+ */
+export const HandoffFailure = {
+  FAIL: "fail",
+  RETRY_PREFILL: "retry_prefill",
+  RECOMPUTE_ON_DECODE: "recompute_on_decode",
+} as const;
+export type HandoffFailure = (typeof HandoffFailure)[keyof typeof HandoffFailure];
+
+/**
  * What a node is seen to be.
  *
  *     JOINING ──(first report)──> READY <──(report)── LOST
@@ -417,6 +430,7 @@ export interface DeploymentView {
   readonly can_flip: boolean;
   readonly slo_ttft_s: number | null;
   readonly slo_tpot_s: number | null;
+  readonly routing: RoutingPolicy;
 }
 
 /**
@@ -536,6 +550,22 @@ export interface RolloutView {
   readonly error_rate: number | null;
   readonly slo_miss_rate: number | null;
   readonly paused: boolean;
+}
+
+/**
+ * local_prefill_auto: a decode worker reads a prompt itself where it can do so beside its answers within the
+ * promised TPOT, by its measured pace, and not by the fixed limit; until both are known that counts. handoff_failure:
+ * what becomes of a request whose KV did not arrive.
+ *
+ * The longest waits for workers in seconds; None: the router's own. first_token_s: of the leg that reads the prompt.
+ * idle_s: between two events of a leg. total_s: a whole request.
+ */
+export interface RoutingPolicy {
+  readonly local_prefill_auto: boolean;
+  readonly handoff_failure: HandoffFailure;
+  readonly first_token_s: number | null;
+  readonly idle_s: number | null;
+  readonly total_s: number | null;
 }
 
 /**
@@ -871,6 +901,14 @@ export const DEFAULT_ENGINE_SETTINGS: EngineSettings = {
   kv_transports: ["shared_memory", "tcp"],
   kv_streams: 2,
   kv_wire_dtype: "",
+};
+
+export const DEFAULT_ROUTING_POLICY: RoutingPolicy = {
+  local_prefill_auto: false,
+  handoff_failure: "retry_prefill",
+  first_token_s: null,
+  idle_s: null,
+  total_s: null,
 };
 
 export const DEFAULT_OPERATION_PREVIEW: OperationPreview = {

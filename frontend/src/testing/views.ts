@@ -3,6 +3,7 @@
 import {
   DEFAULT_ENGINE_SETTINGS,
   DEFAULT_OPERATION_PREVIEW,
+  DEFAULT_ROUTING_POLICY,
   DeviceKind,
   ModelSource,
   NodeDesired,
@@ -106,6 +107,7 @@ export function deploymentView(changes: Partial<DeploymentView> = {}): Deploymen
     can_flip: true,
     slo_ttft_s: null,
     slo_tpot_s: null,
+    routing: DEFAULT_ROUTING_POLICY,
     ...changes,
   };
 }

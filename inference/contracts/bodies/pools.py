@@ -7,6 +7,7 @@ import msgspec
 from inference.contracts.bodies.body import Body
 from inference.contracts.engines import NATIVE
 from inference.contracts.rollout import RolloutPolicy
+from inference.contracts.routing_policy import RoutingPolicy
 from inference.contracts.specs import EngineSettings
 
 
@@ -16,7 +17,8 @@ class DeploymentBody(Body, frozen=True, kw_only=True):
     model_revision: of a hub id; empty: its default. local_prefill_tokens: prompts with at most this many uncached
     tokens are read by the decode worker itself. tensor_parallel: devices of each worker. strategy: "spread" or "pack".
     labels: what devices (or their nodes) must have; prefill_labels, decode_labels: of one stage, instead.
-    slo_ttft_s, slo_tpot_s: what is promised of each request. policy: how revisions are rolled out.
+    slo_ttft_s, slo_tpot_s: what is promised of each request. policy: how revisions are rolled out. routing: how
+    requests find their workers.
     """
 
     name: str
@@ -36,6 +38,7 @@ class DeploymentBody(Body, frozen=True, kw_only=True):
     slo_ttft_s: float | None = None
     slo_tpot_s: float | None = None
     policy: RolloutPolicy = RolloutPolicy()
+    routing: RoutingPolicy = RoutingPolicy()
     reason: str = ""
 
 
@@ -46,6 +49,7 @@ class DeploymentChangeBody(Body, frozen=True, kw_only=True):
     slo_ttft_s: float | msgspec.UnsetType | None = msgspec.UNSET
     slo_tpot_s: float | msgspec.UnsetType | None = msgspec.UNSET
     policy: RolloutPolicy | None = None
+    routing: RoutingPolicy | None = None
     reason: str = ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from inference.contracts.routing_policy import RoutingPolicy
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import Role, WorkerDesired, WorkerPhase
 
@@ -113,3 +114,4 @@ class DeploymentView(msgspec.Struct, frozen=True, kw_only=True):
     can_flip: bool = True
     slo_ttft_s: float | None = None
     slo_tpot_s: float | None = None
+    routing: RoutingPolicy = RoutingPolicy()

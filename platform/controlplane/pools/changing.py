@@ -12,7 +12,7 @@ from django.db import transaction
 from controlplane.audit.services import record
 from controlplane.pools import selectors
 from controlplane.pools.announce import deployments_announce, reconcile_request
-from controlplane.pools.checks.deployment import local_prefill_check, slo_check
+from controlplane.pools.checks.deployment import local_prefill_check, routing_check, slo_check
 from controlplane.pools.checks.pool import labels_check, limits_of_a_pool_check, strategy_check
 from controlplane.pools.counts import generation_check
 from controlplane.pools.models import Deployment, Pool
@@ -20,6 +20,7 @@ from controlplane.pools.rollout.policy import policy_check
 from controlplane.pools.routing import routing_table_publish
 from controlplane.pools.workflows.targets import deployment_locked
 from inference.contracts.rollout import RolloutPolicy
+from inference.contracts.routing_policy import RoutingPolicy
 
 
 @transaction.atomic
@@ -30,6 +31,7 @@ def deployment_change(
     slo_ttft_s: float | msgspec.UnsetType | None = msgspec.UNSET,
     slo_tpot_s: float | msgspec.UnsetType | None = msgspec.UNSET,
     policy: RolloutPolicy | None = None,
+    routing: RoutingPolicy | None = None,
     reason: str = "",
 ) -> Deployment:
     """Change what is not UNSET (or None, where that means nothing). A policy counts for a roll-out under way, too.
@@ -49,6 +51,10 @@ def deployment_change(
     if policy is not None:
         policy_check(policy)
         wanted["rollout_policy"] = msgspec.to_builtins(policy)
+    if routing is not None:
+        routing_check(routing)
+        if routing != deployment.routing:
+            wanted["routing_policy"] = msgspec.to_builtins(routing)
     if _write(deployment, wanted, "deployment.change", reason):
         routing_table_publish()
         deployments_announce([deployment.pk])

@@ -12,6 +12,7 @@ from controlplane.fleet.models import Device, Node
 from inference.contracts.engines import NATIVE
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.rollout import RolloutPolicy
+from inference.contracts.routing_policy import RoutingPolicy
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import Role, WorkerDesired, WorkerPhase
 
@@ -21,7 +22,8 @@ class Deployment(models.Model):
 
     stable: number of the revision that serves; while a roll-out goes on, its `Rollout` names the other one. previous:
     the revision that was stable before, to which a roll-back without a number goes. engine: see `engines`.
-    rollout_policy: `RolloutPolicy` as JSON, read and written through that struct only. slo_ttft_s, slo_tpot_s: what
+    rollout_policy, routing_policy: `RolloutPolicy` and `RoutingPolicy` as JSON, read and written through those structs
+    only. slo_ttft_s, slo_tpot_s: what
     each request is to keep; null: nothing is promised. deleting: asked to go; the row is removed when its last worker
     is gone.
     """
@@ -31,6 +33,7 @@ class Deployment(models.Model):
     stable = models.PositiveIntegerField(default=1)
     previous = models.PositiveIntegerField(null=True)
     rollout_policy = models.JSONField(default=dict)
+    routing_policy = models.JSONField(default=dict)
     slo_ttft_s = models.FloatField(null=True)
     slo_tpot_s = models.FloatField(null=True)
     local_prefill_tokens = models.PositiveIntegerField(default=64)
@@ -47,6 +50,10 @@ class Deployment(models.Model):
     @property
     def policy(self) -> RolloutPolicy:
         return msgspec.convert(self.rollout_policy, RolloutPolicy)
+
+    @property
+    def routing(self) -> RoutingPolicy:
+        return msgspec.convert(self.routing_policy, RoutingPolicy)
 
     @property
     def stable_revision(self) -> Revision:

@@ -39,6 +39,7 @@ def deployment_view(deployment: Deployment) -> DeploymentView:
         can_flip=capabilities(deployment.engine).switches_role,
         slo_ttft_s=deployment.slo_ttft_s,
         slo_tpot_s=deployment.slo_tpot_s,
+        routing=deployment.routing,
     )
 
 

@@ -54,6 +54,8 @@ def _deployment_route(deployment: Deployment, workers: list[_Row]) -> Deployment
         context_length=min((each["context_length"] for each in workers if each["context_length"]), default=None),
         local_prefill_tokens=deployment.local_prefill_tokens,
         default_max_tokens=deployment.default_max_tokens,
+        itl_target_s=deployment.slo_tpot_s,
+        policy=deployment.routing,
         workers=tuple(_worker_route(worker) for worker in workers),
     )
 

@@ -67,7 +67,7 @@ class Bench:
         self.model = MODEL
         self.deadlines = DEADLINES
         self.intervals = INTERVALS
-        self.limits = Limits(suspect_s=1.0)
+        self.limits = Limits(suspect_s=1.0, queue_s=0.05)
         self.router: Router
         self.http: aiohttp.ClientSession
         self._versions = itertools.count(1)

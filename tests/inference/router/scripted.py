@@ -116,6 +116,7 @@ class ScriptedWorker:
         self.sampling_version = sampling_version
         self.incarnation = "1"
         self.pace_s = 0.0
+        self.tells_finish = False
         self.missteps: dict[str, Misstep] = {}
         self.tickets: dict[str, Held] = {}
         self.streams: Counter[str] = Counter()
@@ -175,7 +176,7 @@ class ScriptedWorker:
         max_tokens = body.sampling.max_tokens
         if body.clip_max_tokens:
             max_tokens = max(1, min(max_tokens, self.context_length - len(token_ids)))
-        if len(token_ids) + max_tokens > self.context_length:
+        if len(token_ids) - body.sampling.answered + max_tokens > self.context_length:
             text = f"{len(token_ids)} + {max_tokens} tokens are more than {self.context_length}"
             return refusal(ErrorCode.CONTEXT_LENGTH_EXCEEDED, text, "messages")
         ticket_id = f"{self.worker_id}-t{next(self._ids)}"
@@ -215,9 +216,10 @@ class ScriptedWorker:
         timings = WorkerTimings(queue_s=QUEUE_S, prefill_s=PREFILL_S, handoff_s=HANDOFF_S)
         try:
             await asyncio.sleep(QUEUE_S + PREFILL_S)
-            yield TokenDelta(token_ids=(0,), text=self.pieces[0])
-            if body.sampling.max_tokens == 1 or len(self.pieces) == 1:
-                reason = FinishReason.LENGTH if body.sampling.max_tokens == 1 else FinishReason.STOP
+            at, limit = body.sampling.answered, body.sampling.max_tokens
+            yield TokenDelta(token_ids=(at,), text=self.pieces[at])
+            if limit == at + 1 or len(self.pieces) == at + 1:
+                reason = FinishReason.LENGTH if limit == at + 1 else FinishReason.STOP
                 yield self._finished(reason, len(body.token_ids), 1, timings)
                 return
             self.fabric.bytes_received += 100 * len(body.token_ids)
@@ -243,9 +245,9 @@ class ScriptedWorker:
             self.tickets.pop(body.ticket_id, None)
 
     async def _write_answer(self, body: GenerateRequest, held: Held) -> AsyncIterator[msgspec.Struct]:
-        first = 0
+        first = answered = held.request.sampling.answered
         if body.path is PrefillPath.HANDOFF:
-            first = 1
+            first += 1
             if not await asyncio.shield(self.fabric.verdict(body.ticket_id)):
                 yield StreamFailed(code=ErrorCode.TRANSFER_FAILED, message="the KV did not arrive")
                 return
@@ -254,12 +256,13 @@ class ScriptedWorker:
             await asyncio.sleep(QUEUE_S + PREFILL_S)
             timings = WorkerTimings(queue_s=QUEUE_S, prefill_s=PREFILL_S)
         length = min(held.max_tokens, len(self.pieces))
+        reason = FinishReason.LENGTH if length == held.max_tokens else FinishReason.STOP
         for index in range(first, length):
             if self.pace_s:
                 await asyncio.sleep(self.pace_s)
-            yield TokenDelta(token_ids=(index,), text=self.pieces[index])
-        reason = FinishReason.LENGTH if length == held.max_tokens else FinishReason.STOP
-        yield self._finished(reason, len(held.token_ids), length, timings)
+            told = reason if self.tells_finish and index == length - 1 else None
+            yield TokenDelta(token_ids=(index,), text=self.pieces[index], finish=told)
+        yield self._finished(reason, len(held.token_ids), length - answered, timings)
 
     def _finished(self, reason: FinishReason, prompt: int, answer: int, timings: WorkerTimings) -> Finished:
         return Finished(

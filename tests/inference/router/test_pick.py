@@ -2,26 +2,23 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Mapping
 
-from inference.contracts.generation import ChatMessage, ChatPrompt, TextPrompt, TokenPrompt
+import pytest
+
 from inference.contracts.reports import Address
 from inference.contracts.routing import DeploymentRoute, WorkerRoute
 from inference.contracts.states import PrefillPath, Role
 from inference.router import pick
-from inference.router.load import Load, WorkerKey, key_of
+from inference.router.pick import Ask, Barred
+from inference.router.roster import roster_of
+from inference.router.standing import Standing, WorkerKey, key_of
 
 HERE = Address(host="127.0.0.1", port=1)
 
 
 def worker(
-    name: str,
-    role: Role,
-    *,
-    fingerprint: str = "fp",
-    blocks: int | None = 100,
-    transfer: bool = True,
-    in_sight: bool = True,
+    name: str, role: Role, *, fingerprint: str = "fp", transfer: bool = True, in_sight: bool = True
 ) -> WorkerRoute:
     return WorkerRoute(
         worker_id=name,
@@ -32,7 +29,6 @@ def worker(
         http=HERE,
         transfer=HERE if transfer and role is Role.DECODE else None,
         fingerprint=fingerprint,
-        kv_blocks_total=blocks,
         in_sight=in_sight,
     )
 
@@ -49,57 +45,127 @@ def deployment(*workers: WorkerRoute) -> DeploymentRoute:
     )
 
 
-def answering(workers: list[WorkerRoute], loads: dict[str, Load] | None = None, **sets: set[str]) -> str | None:
-    by_key = {(name, "1"): load for name, load in (loads or {}).items()}
-    keys = {kind: {(name, "1") for name in sets.get(kind, set())} for kind in ("suspects", "excluded")}
-    chosen = pick.choose_answering(workers, by_key, rng=random.Random(1), **keys)
+def by_key(standings: Mapping[str, Standing]) -> dict[WorkerKey, Standing]:
+    return {(name, "1"): standing for name, standing in standings.items()}
+
+
+def barred(suspects: set[str] | None = None, excluded: set[str] | None = None) -> Barred:
+    return Barred({(name, "1") for name in suspects or ()}, {(name, "1") for name in excluded or ()})
+
+
+def kv(tokens: int, total: int | None = None, **more: int) -> Standing:
+    return Standing(kv_tokens=tokens, kv_tokens_total=total, **more)
+
+
+def paced(standing: Standing, *, reading: float | None = None, writing: float | None = None) -> Standing:
+    standing.reading.add(reading or 0.0, 1)
+    standing.writing.add(writing or 0.0, 1)
+    return standing
+
+
+def answering(
+    workers: list[WorkerRoute],
+    standings: Mapping[str, Standing] | None = None,
+    ask: Ask = Ask(10),  # noqa: B008 - frozen
+    seed: int = 1,
+    **sets: set[str],
+) -> str | None:
+    roster = roster_of(deployment(*workers))
+    chosen = pick.pick_decode(roster, by_key(standings or {}), ask, barred(**sets), random.Random(seed))
     return None if chosen is None else chosen.worker_id
 
 
-P, D1, D2 = worker("p", Role.PREFILL), worker("d1", Role.DECODE), worker("d2", Role.DECODE)
+def prefilling(
+    workers: list[WorkerRoute],
+    standings: Mapping[str, Standing] | None = None,
+    ask: Ask = Ask(100),  # noqa: B008 - frozen
+    seed: int = 1,
+    **sets: set[str],
+) -> str | None:
+    roster = roster_of(deployment(*workers, D1))
+    chosen = pick.pick_prefill(roster, D1, by_key(standings or {}), ask, barred(**sets), random.Random(seed))
+    return None if chosen is None else chosen.worker_id
+
+
+P, Q = worker("p", Role.PREFILL), worker("q", Role.PREFILL)
+D1, D2 = worker("d1", Role.DECODE), worker("d2", Role.DECODE)
+
+
+# --- who answers ---------------------------------------------------------------------------------
 
 
 def test_the_decode_worker_with_the_most_room_answers() -> None:
-    assert answering([P, D1, D2], {"d1": Load(kv_tokens=50), "d2": Load(kv_tokens=10)}) == "d2"
+    assert answering([P, D1, D2], {"d1": kv(50), "d2": kv(10)}) == "d2"
+
+
+def test_what_other_routers_have_there_counts_too() -> None:
+    assert answering([P, D1, D2], {"d1": kv(20), "d2": kv(10, others_kv_tokens=100)}) == "d1"
 
 
 def test_room_is_weighed_by_the_size_of_the_worker() -> None:
-    big = worker("big", Role.DECODE, blocks=1000)
-    assert answering([P, D1, big], {"d1": Load(kv_tokens=50), "big": Load(kv_tokens=100)}) == "big"
+    big = worker("big", Role.DECODE)
+    assert answering([P, D1, big], {"d1": kv(500, 1000), "big": kv(1000, 10_000)}) == "big"
 
 
 def test_an_unknown_size_is_not_taken_for_zero_or_for_endless() -> None:
-    unknown = worker("unknown", Role.DECODE, blocks=None)
-    assert answering([P, D1, unknown], {"d1": Load(kv_tokens=50), "unknown": Load(kv_tokens=60)}) == "d1"
-    assert answering([P, D1, unknown], {"d1": Load(kv_tokens=70), "unknown": Load(kv_tokens=60)}) == "unknown"
+    unknown = worker("unknown", Role.DECODE)
+    assert answering([P, D1, unknown], {"d1": kv(50, 1000), "unknown": kv(60)}) == "d1"
+    assert answering([P, D1, unknown], {"d1": kv(70, 1000), "unknown": kv(60)}) == "unknown"
+
+
+def test_a_worker_without_room_for_all_of_it_answers_only_when_none_has_room() -> None:
+    small, large = kv(90, 100), kv(300, 1000)
+    assert answering([P, D1, D2], {"d1": small, "d2": large}, Ask(20)) == "d2"
+    assert answering([P, D1], {"d1": small}, Ask(20)) == "d1"
+
+
+def test_a_notably_slower_worker_is_given_less() -> None:
+    fast, slow = paced(kv(300), writing=0.02), paced(kv(200), writing=0.04)
+    assert answering([P, D1, D2], {"d1": fast, "d2": slow}) == "d1"
+    nearly = paced(kv(200), writing=0.022)
+    assert answering([P, D1, D2], {"d1": fast, "d2": nearly}) == "d2"
+
+
+def test_a_worker_that_would_break_the_promised_time_between_tokens_comes_after_one_that_keeps_it() -> None:
+    late, in_time = paced(kv(10, answers=1), writing=0.06), paced(kv(500, answers=9), writing=0.04)
+    standings = {"d1": late, "d2": in_time}
+    assert answering([P, D1, D2], standings, Ask(10, itl_target_s=0.05)) == "d2"
+    idle = paced(kv(0), writing=0.06)  # measured under a load that is gone
+    assert answering([P, D1, D2], {"d1": idle, "d2": in_time}, Ask(10, itl_target_s=0.05)) == "d1"
+
+
+def test_what_a_worker_has_of_the_prompt_counts_as_much_as_it_saves() -> None:
+    ask = Ask(1000, held={("d1", "1"): 800})
+    assert answering([P, D1, D2], {"d1": kv(500)}, ask) == "d1"
+    assert answering([P, D1, D2], {"d1": kv(5000)}, ask) == "d2"
 
 
 def test_a_suspect_answers_only_when_there_is_no_other() -> None:
-    assert answering([P, D1, D2], {"d2": Load(kv_tokens=99)}, suspects={"d1"}) == "d2"
+    assert answering([P, D1, D2], {"d2": kv(99)}, suspects={"d1"}) == "d2"
     assert answering([P, D1], suspects={"d1"}) == "d1"
 
 
 def test_a_worker_out_of_sight_answers_only_when_none_in_sight_does() -> None:
-    unseen = worker("unseen", Role.DECODE, blocks=None, in_sight=False)
-    assert answering([P, D1, unseen], {"d1": Load(kv_tokens=99)}) == "d1"
+    unseen = worker("unseen", Role.DECODE, in_sight=False)
+    assert answering([P, D1, unseen], {"d1": kv(99)}) == "d1"
     assert answering([P, D1, unseen], suspects={"d1"}) == "d1"
     assert answering([P, D1, unseen], excluded={"d1"}) == "unseen"
     assert answering([P, unseen], suspects={"unseen"}) == "unseen"
-    other = worker("other", Role.DECODE, blocks=None, in_sight=False)
+    other = worker("other", Role.DECODE, in_sight=False)
     assert answering([P, unseen, other], suspects={"unseen"}) == "other"
 
 
 def test_a_size_that_is_not_known_out_of_sight_does_not_matter_in_sight() -> None:
-    big, unseen = worker("big", Role.DECODE, blocks=1000), worker("unseen", Role.DECODE, blocks=None, in_sight=False)
-    assert answering([P, D1, big, unseen], {"d1": Load(kv_tokens=50), "big": Load(kv_tokens=100)}) == "big"
+    big, unseen = worker("big", Role.DECODE), worker("unseen", Role.DECODE, in_sight=False)
+    assert answering([P, D1, big, unseen], {"d1": kv(500, 1000), "big": kv(1000, 10_000)}) == "big"
 
 
 def test_a_partner_in_sight_goes_before_one_out_of_sight_and_that_before_none() -> None:
     q, far = worker("q", Role.PREFILL, in_sight=False), worker("far", Role.DECODE, fingerprint="other")
     far_q = worker("far-q", Role.PREFILL, fingerprint="other", in_sight=False)
     lonely = worker("lonely", Role.DECODE, fingerprint="third")
-    assert answering([P, D1, far, far_q], {"d1": Load(kv_tokens=99)}) == "d1"
-    assert answering([q, D1, lonely], {"d1": Load(kv_tokens=99)}) == "d1"
+    assert answering([P, D1, far, far_q], {"d1": kv(99)}) == "d1"
+    assert answering([q, D1, lonely], {"d1": kv(99)}) == "d1"
 
 
 def test_an_excluded_worker_never_answers() -> None:
@@ -107,8 +173,8 @@ def test_an_excluded_worker_never_answers() -> None:
 
 
 def test_a_decode_worker_with_a_partner_goes_before_one_without() -> None:
-    lonely = worker("lonely", Role.DECODE, fingerprint="other")
-    assert answering([P, lonely, D1], {"d1": Load(kv_tokens=99)}) == "d1"
+    lonely, deaf = worker("lonely", Role.DECODE, fingerprint="other"), worker("deaf", Role.DECODE, transfer=False)
+    assert answering([P, lonely, deaf, D1], {"d1": kv(99)}) == "d1"
 
 
 def test_prefill_workers_never_answer() -> None:
@@ -116,47 +182,121 @@ def test_prefill_workers_never_answer() -> None:
 
 
 def test_equal_workers_share_the_work() -> None:
-    rng = random.Random(3)
-    chosen = Counter(
-        key_of(pick.choose_answering([P, D1, D2], {}, suspects=(), excluded=(), rng=rng))[0]  # type: ignore[arg-type]
-        for _ in range(200)
-    )
+    chosen = Counter(answering([P, D1, D2], seed=seed) for seed in range(200))
     assert min(chosen["d1"], chosen["d2"]) > 60
+
+
+def test_a_session_keeps_its_worker_while_it_is_nearly_as_good_as_another() -> None:
+    sessions = [random.Random(number).getrandbits(64) for number in range(64)]
+    first = [answering([P, D1, D2], ask=Ask(10, session=session), seed=1) for session in sessions]
+    assert first == [answering([P, D1, D2], ask=Ask(10, session=session), seed=2) for session in sessions]
+    assert {"d1", "d2"} == set(first)
+    loaded = {"d1": kv(100)}
+    assert {answering([P, D1, D2], loaded, Ask(10, session=session)) for session in sessions} == {"d2"}
+
+
+def test_of_very_many_workers_a_good_one_is_found_without_looking_at_all() -> None:
+    many = [worker(f"d{number}", Role.DECODE) for number in range(500)]
+    standings = {each.worker_id: kv(1000 + number) for number, each in enumerate(many)}
+    for seed in range(20):
+        chosen = answering([P, *many], standings, seed=seed)
+        assert chosen is not None
+        assert int(chosen[1:]) <= 500 - 48
+    held = Ask(5000, held={("d499", "1"): 5000})
+    assert answering([P, *many], standings, held) == "d499"
+    only = {each.worker_id for each in many} - {"d7"}
+    assert answering([P, *many], standings, suspects=only) == "d7"
+    assert answering([P, *many], standings, excluded=only) == "d7"
+
+
+# --- who reads the prompt -----------------------------------------------------------------------
 
 
 def test_only_equal_fingerprints_pair() -> None:
     other = worker("other", Role.PREFILL, fingerprint="fp2")
-    assert pick.partners(D1, [P, other, D2]) == [P]
-    assert pick.partners(worker("deaf", Role.DECODE, transfer=False), [P]) == []
+    assert prefilling([other]) is None
+    assert prefilling([other, P]) == "p"
+    deaf = worker("deaf", Role.DECODE, transfer=False)
+    assert roster_of(deployment(P, deaf)).partners(deaf).workers == ()
 
 
 def test_the_prefill_worker_with_the_fewest_waiting_tokens_reads_the_prompt() -> None:
-    q = worker("q", Role.PREFILL)
-    loads = {key_of(P): Load(backlog_tokens=100, answers=0), key_of(q): Load(backlog_tokens=10, answers=9)}
-    chosen = pick.choose_prefill(D1, [P, q, D1], loads, suspects=(), excluded=(), rng=random.Random(1))
-    assert chosen is q
-    chosen = pick.choose_prefill(D1, [P, q, D1], loads, suspects=(), excluded={key_of(q)}, rng=random.Random(1))
-    assert chosen is P
-    chosen = pick.choose_prefill(D1, [P, q, D1], loads, suspects={key_of(q)}, excluded=(), rng=random.Random(1))
-    assert chosen is P
+    standings = {"p": Standing(backlog_tokens=200), "q": Standing(backlog_tokens=10, answers=9)}
+    assert prefilling([P, Q], standings) == "q"
+    assert prefilling([P, Q], standings, excluded={"q"}) == "p"
+    assert prefilling([P, Q], standings, suspects={"q"}) == "p"
+    others = {"p": Standing(backlog_tokens=200), "q": Standing(others_backlog_tokens=500)}
+    assert prefilling([P, Q], others) == "p"
+
+
+def test_a_faster_prefill_worker_may_have_more_waiting() -> None:
+    fast, slow = paced(Standing(backlog_tokens=300), reading=0.001), paced(Standing(), reading=0.01)
+    assert prefilling([P, Q], {"p": fast, "q": slow}) == "p"
+    unknown = Standing()
+    assert prefilling([P, Q], {"p": fast, "q": unknown}) == "q", "an unknown pace is not taken for a slow one"
+
+
+def test_a_prefix_draws_a_prompt_until_its_worker_has_more_waiting_than_it_saves() -> None:
+    ask = Ask(1000, held={("p", "1"): 900})
+    assert prefilling([P, Q], {"p": Standing(backlog_tokens=400)}, ask) == "p"
+    assert prefilling([P, Q], {"p": Standing(backlog_tokens=2000)}, ask) == "q"
 
 
 def test_a_prefill_worker_out_of_sight_is_the_last_resort() -> None:
     unseen = worker("unseen", Role.PREFILL, in_sight=False)
-
-    def chosen(*workers: WorkerRoute, excluded: Collection[WorkerKey] = ()) -> WorkerRoute | None:
-        busy = {key_of(P): Load(backlog_tokens=100)}
-        return pick.choose_prefill(D1, workers, busy, suspects={key_of(P)}, excluded=excluded, rng=random.Random(1))
-
-    assert chosen(P, unseen) is P
-    assert chosen(P, unseen, excluded={key_of(P)}) is unseen
-    assert chosen(unseen) is unseen
+    busy = {"p": Standing(backlog_tokens=100)}
+    assert prefilling([P, unseen], busy, suspects={"p"}) == "p"
+    assert prefilling([P, unseen], busy, suspects={"p"}, excluded={"p"}) == "unseen"
+    assert prefilling([unseen], busy, suspects={"p"}) == "unseen"
 
 
 def test_few_uncached_tokens_are_read_by_the_decode_worker_itself() -> None:
-    assert pick.choose_path(D1, 16, 16) is PrefillPath.LOCAL
-    assert pick.choose_path(D1, 17, 16) is PrefillPath.HANDOFF
-    assert pick.choose_path(worker("u", Role.UNIFIED), 9999, 16) is PrefillPath.LOCAL
+    assert pick.decide_split(D1, 16, 16) is PrefillPath.LOCAL
+    assert pick.decide_split(D1, 17, 16) is PrefillPath.HANDOFF
+    assert pick.decide_split(worker("u", Role.UNIFIED), 9999, 16) is PrefillPath.LOCAL
+
+
+def test_a_long_prompt_is_read_locally_where_that_is_clearly_sooner_and_disturbs_nobody() -> None:
+    idle = paced(Standing(answers=1), reading=0.001)
+    assert pick.decide_split(D1, 1000, 64, idle, 5.0) is PrefillPath.LOCAL
+    assert pick.decide_split(D1, 1000, 64, idle, 1.2) is PrefillPath.HANDOFF
+    writing = paced(Standing(answers=3), reading=0.001)
+    assert pick.decide_split(D1, 1000, 64, writing, 5.0) is PrefillPath.HANDOFF
+    assert pick.decide_split(D1, 1000, 64, Standing(answers=1), 5.0) is PrefillPath.HANDOFF
+    assert pick.decide_split(D1, 1000, 64, idle, None) is PrefillPath.HANDOFF
+    assert pick.decide_split(D1, 1000, 0, idle, 5.0) is PrefillPath.HANDOFF, "0 means: always hand over"
+
+
+def test_the_automatic_threshold_is_what_fits_beside_a_step_within_the_promise() -> None:
+    """(50 ms - 30 ms) / 0.1 ms a token = 200 tokens."""
+    running = paced(Standing(answers=3), reading=0.0001, writing=0.030)
+    assert pick.local_threshold(64, automatic=True, here=running, itl_target_s=0.050) == pytest.approx(200, abs=1)
+    idle = paced(Standing(answers=1), reading=0.0001, writing=0.030)
+    assert pick.local_threshold(64, automatic=True, here=idle, itl_target_s=0.050) == pytest.approx(500, abs=1)
+    slow = paced(Standing(answers=3), reading=0.0001, writing=0.060)
+    assert pick.local_threshold(64, automatic=True, here=slow, itl_target_s=0.050) == 0
+
+
+def test_the_fixed_threshold_holds_while_something_is_unknown() -> None:
+    known = paced(Standing(), reading=0.0001, writing=0.030)
+    assert pick.local_threshold(64, automatic=False, here=known, itl_target_s=0.05) == 64
+    assert pick.local_threshold(64, automatic=True, here=known, itl_target_s=None) == 64
+    assert pick.local_threshold(64, automatic=True, here=Standing(), itl_target_s=0.05) == 64
+
+
+# --- what is predicted and what is missing ------------------------------------------------------------
+
+
+def test_the_soonest_first_token_is_predicted_from_backlog_and_pace() -> None:
+    roster = roster_of(deployment(P, Q, D1))
+    standings = {
+        "p": paced(Standing(backlog_tokens=900), reading=0.001),
+        "q": paced(Standing(backlog_tokens=100), reading=0.002),
+    }
+    assert pick.soonest_ttft_s(roster, by_key(standings), Ask(100)) == pytest.approx(0.4)
+    held = Ask(1000, held={("p", "1"): 1000})
+    assert pick.soonest_ttft_s(roster, by_key(standings), held) == pytest.approx(0.9)
+    assert pick.soonest_ttft_s(roster, by_key({"p": standings["p"]}), Ask(100)) is None, "nobody knows what q can do"
 
 
 def test_servable_means_one_unified_worker_or_one_full_pair() -> None:
@@ -165,6 +305,7 @@ def test_servable_means_one_unified_worker_or_one_full_pair() -> None:
     assert not pick.servable(deployment(D1))
     assert not pick.servable(deployment(P))
     assert not pick.servable(deployment(P, worker("x", Role.DECODE, fingerprint="y")))
+    assert not pick.servable(deployment(P, worker("deaf", Role.DECODE, transfer=False)))
 
 
 def test_what_is_missing_is_named() -> None:
@@ -174,8 +315,15 @@ def test_what_is_missing_is_named() -> None:
     assert pick.what_is_missing(mismatch).startswith("No pair of 'chat' is ready")
 
 
-def test_prompt_lengths_are_estimated_by_bytes() -> None:
-    assert pick.estimate_tokens(TokenPrompt(token_ids=(1, 2, 3))) == 3
-    assert pick.estimate_tokens(TextPrompt(text="x" * 400)) == 101
-    chat = ChatPrompt(messages=(ChatMessage(role="user", content="한" * 4),))
-    assert pick.estimate_tokens(chat) == 4
+def test_a_ring_moves_few_sessions_when_a_worker_leaves() -> None:
+    many = [worker(f"d{number}", Role.DECODE) for number in range(8)]
+    all_of_them, fewer = roster_of(deployment(*many)).answering, roster_of(deployment(*many[1:])).answering
+    moved = 0
+    for number in range(500):
+        session = random.Random(number).getrandbits(64)
+        before, after = all_of_them.pinned(session), fewer.pinned(session)
+        assert before is not None
+        assert after is not None
+        moved += before.key != after.key
+        assert before.key == key_of(many[0]) or before.key == after.key
+    assert 0 < moved < 250

@@ -401,8 +401,8 @@ async def test_clients_learn_no_worker_addresses(bench: Bench) -> None:
     _, error = await bench.chat(SHORT)
     seen.append(json.dumps(error))
     for text in seen:
-        assert str(decode.route.http.port) not in text
-        assert str(prefill.route.http.port) not in text
+        assert f":{decode.route.http.port}" not in text
+        assert f":{prefill.route.http.port}" not in text
         assert "127.0.0.1" not in text
 
 
@@ -494,8 +494,8 @@ async def test_during_a_rolling_change_only_workers_of_one_revision_pair(bench: 
         bench.worker(Role.DECODE, revision=2, fingerprint="fp-2"),
     )
     await bench.start()
-    for _ in range(12):
-        assert (await bench.chat(LONG))[0] == 200
+    for number in range(12):
+        assert (await bench.chat(f"{LONG} {number}"))[0] == 200
 
     assert old[0].calls["prefill"] == old[1].calls["generate"] > 0
     assert new[0].calls["prefill"] == new[1].calls["generate"] > 0

@@ -9,6 +9,7 @@ import { useSeenDeployment } from "./api/get-deployment";
 import { deploymentChanges, isComplete, requestOf, settingsOf, type DeploymentSettings } from "./deployment-settings";
 import { PolicyFields } from "./policy-fields";
 import { stepsWith } from "./policy-form";
+import { RoutingFields } from "./routing-fields";
 import { SloFields } from "./slo-fields";
 
 interface DeploymentSettingsDialogProps {
@@ -89,6 +90,12 @@ function Settings({ name, title, seen, version, onReview, onClose }: SettingsPro
       />
       <SloFields input={(field) => form.getInputProps(field)} />
       <Accordion variant="separated" chevronPosition="left">
+        <Accordion.Item value="routing">
+          <Accordion.Control>How requests find their workers</Accordion.Control>
+          <Accordion.Panel>
+            <RoutingFields input={(field, options) => form.getInputProps(`routing.${field}`, options)} />
+          </Accordion.Panel>
+        </Accordion.Item>
         <Accordion.Item value="policy">
           <Accordion.Control>How revisions are rolled out</Accordion.Control>
           <Accordion.Panel>

@@ -66,6 +66,7 @@ class DeploymentListApi(ControlView):
             slo_ttft_s=wanted.slo_ttft_s,
             slo_tpot_s=wanted.slo_tpot_s,
             policy=wanted.policy,
+            routing=wanted.routing,
             reason=wanted.reason,
         )
         view = deployment_view(selectors.deployment_get(deployment.name))
@@ -83,7 +84,7 @@ class DeploymentApi(OfDeployment):
     def version(self, view: DeploymentView) -> object:
         """What people change of a deployment; what its workers do changes by itself."""
         pools = [(pool.id, pool.generation) for pool in view.pools]
-        promised = [view.local_prefill_tokens, view.slo_ttft_s, view.slo_tpot_s]
+        promised = [view.local_prefill_tokens, view.routing, view.slo_ttft_s, view.slo_tpot_s]
         policy = selectors.rollout_policy_of(view.name)
         return [view.model, view.revision, view.settings, promised, policy, view.deleting, pools]
 
@@ -101,6 +102,7 @@ class DeploymentApi(OfDeployment):
             slo_ttft_s=wanted.slo_ttft_s,
             slo_tpot_s=wanted.slo_tpot_s,
             policy=wanted.policy,
+            routing=wanted.routing,
             reason=wanted.reason,
         )
         return answer(deployment_view(selectors.deployment_get(name)))

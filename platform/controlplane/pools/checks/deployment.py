@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from controlplane.core.errors import Invalid
 from inference.contracts.bounds import LARGEST
+from inference.contracts.routing_policy import RoutingPolicy
 
 _LONGEST_S = 3600.0
+_LONGEST_WAIT_S = 24 * 3600.0
 
 
 def local_prefill_check(tokens: int | None) -> None:
@@ -15,6 +17,20 @@ def local_prefill_check(tokens: int | None) -> None:
     """
     if tokens is not None and not 0 <= tokens <= LARGEST:
         raise Invalid(f"local_prefill_tokens is 0 to {LARGEST}, not {tokens}.", field="local_prefill_tokens")
+
+
+def routing_check(policy: RoutingPolicy) -> None:
+    """
+    Raises:
+        Invalid: a wait that can't be right; `field` is "routing.<name>".
+    """
+    for name in ("first_token_s", "idle_s", "total_s"):
+        value = getattr(policy, name)
+        if value is not None and not 0 < value <= _LONGEST_WAIT_S:
+            raise Invalid(
+                f"{name} is above 0 and at most {_LONGEST_WAIT_S:g} seconds, not {value:g}; null is the router's own.",
+                field=f"routing.{name}",
+            )
 
 
 def slo_check(**seconds: float | None) -> None:

@@ -22,7 +22,7 @@ from controlplane.fleet.services import links_needed
 from controlplane.operations.models import Operation
 from controlplane.operations.services import operation_start
 from controlplane.operations.workflows import Workflow
-from controlplane.pools.checks.deployment import local_prefill_check, slo_check
+from controlplane.pools.checks.deployment import local_prefill_check, routing_check, slo_check
 from controlplane.pools.checks.engine import capabilities, tensor_parallel_check
 from controlplane.pools.checks.pool import labels_check, strategy_check
 from controlplane.pools.checks.settings import settings_check
@@ -45,6 +45,7 @@ from controlplane.pools.workflows.targets import (
 )
 from inference.contracts.engines import NATIVE
 from inference.contracts.rollout import RolloutPolicy
+from inference.contracts.routing_policy import RoutingPolicy
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import OperationKind, Role, WorkerDesired, WorkerPhase
 
@@ -82,6 +83,7 @@ def deployment_create(
     slo_ttft_s: float | None = None,
     slo_tpot_s: float | None = None,
     policy: RolloutPolicy | None = None,
+    routing: RoutingPolicy | None = None,
     reason: str = "",
 ) -> tuple[Deployment, Operation]:
     """Serve `model` under `name`, with a pool for each role that has a count above 0.
@@ -100,13 +102,15 @@ def deployment_create(
     slo_check(slo_ttft_s=slo_ttft_s, slo_tpot_s=slo_tpot_s)
     capabilities(engine)
     _check_shape(shape, engine)
-    settings, policy = settings or EngineSettings(), policy or RolloutPolicy()
+    settings, policy, routing = settings or EngineSettings(), policy or RolloutPolicy(), routing or RoutingPolicy()
     settings_check(settings)
     policy_check(policy)
+    routing_check(routing)
     deployment = Deployment(
         name=name,
         engine=engine,
         rollout_policy=msgspec.to_builtins(policy),
+        routing_policy=msgspec.to_builtins(routing),
         slo_ttft_s=slo_ttft_s,
         slo_tpot_s=slo_tpot_s,
         created_at=clock.now(),

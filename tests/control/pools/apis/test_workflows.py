@@ -12,8 +12,10 @@ from rest_framework.test import APIClient
 from controlplane.audit.models import AuditEntry
 from controlplane.operations.models import Operation
 from controlplane.pools.models import Deployment, Revision, Rollout
+from controlplane.pools.routing import deployment_routes
 from inference.contracts.answers import RolloutAnswer
-from inference.contracts.states import OperationKind, OperationState, WorkerPhase
+from inference.contracts.routing_policy import RoutingPolicy
+from inference.contracts.states import HandoffFailure, OperationKind, OperationState, WorkerPhase
 from inference.contracts.views.operations import OperationView
 from inference.contracts.views.pools import DeploymentView, PoolView, RevisionView
 from tests.control.conftest import OPERATOR
@@ -181,6 +183,20 @@ def test_a_deployment_is_changed_at_once_and_routers_are_told(full: World, api: 
     ] * 2
 
 
+def test_how_requests_are_routed_is_changed_and_read_and_reaches_routers(full: World, api: APIClient) -> None:
+    wanted = RoutingPolicy(local_prefill_auto=True, handoff_failure=HandoffFailure.RECOMPUTE_ON_DECODE, idle_s=20.0)
+    answered = api.patch(M, {"routing": msgspec.to_builtins(wanted), "slo_tpot_s": 0.03}, format="json")
+    assert msgspec.convert(answered.json(), DeploymentView).routing == wanted
+    (route,) = deployment_routes()
+    assert (route.policy, route.itl_target_s) == (wanted, 0.03)
+    untouched = api.patch(M, {"slo_tpot_s": None}, format="json")
+    assert msgspec.convert(untouched.json(), DeploymentView).routing == wanted
+    version = api.get(M)["ETag"]
+    api.patch(M, {"routing": {}}, format="json")
+    assert api.get(M)["ETag"] != version
+    assert msgspec.convert(api.get(M).json(), DeploymentView).routing == RoutingPolicy()
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -188,6 +204,9 @@ def test_a_deployment_is_changed_at_once_and_routers_are_told(full: World, api: 
         ({"slo_ttft_s": 0.0}, "slo_ttft_s"),
         ({"policy": {"max_error_rate": 3.0}}, "policy.max_error_rate"),
         ({"model": "other"}, "model"),
+        ({"routing": {"idle_s": 0.0}}, "routing.idle_s"),
+        ({"routing": {"total_s": 1e9}}, "routing.total_s"),
+        ({"routing": {"handoff_failure": "shrug"}}, "routing.handoff_failure"),
     ],
 )
 def test_a_bad_change_is_400_with_its_field(full: World, api: APIClient, body: dict[str, Any], field: str) -> None:

@@ -1,0 +1,64 @@
+// How requests find their workers and what is tried when one fails, as people enter it.
+
+import type { Change } from "@/components/changes";
+import { HandoffFailure, type RoutingPolicy } from "@/generated/contracts";
+
+/** An emptied number field holds text: the router's own limit. */
+export interface RoutingValues {
+  readonly local_prefill_auto: boolean;
+  readonly handoff_failure: string;
+  readonly first_token_s: number | string;
+  readonly idle_s: number | string;
+  readonly total_s: number | string;
+}
+
+export const HANDOFF_FAILURES: readonly { readonly value: HandoffFailure; readonly label: string }[] = [
+  { value: HandoffFailure.RETRY_PREFILL, label: "Another prefill worker reads the prompt" },
+  { value: HandoffFailure.RECOMPUTE_ON_DECODE, label: "The decode worker reads the prompt" },
+  { value: HandoffFailure.FAIL, label: "The request fails" },
+];
+
+export function routingValues(policy: RoutingPolicy): RoutingValues {
+  return {
+    local_prefill_auto: policy.local_prefill_auto,
+    handoff_failure: policy.handoff_failure,
+    first_token_s: policy.first_token_s ?? "",
+    idle_s: policy.idle_s ?? "",
+    total_s: policy.total_s ?? "",
+  };
+}
+
+export function routingOf(values: RoutingValues): RoutingPolicy {
+  return {
+    local_prefill_auto: values.local_prefill_auto,
+    handoff_failure: HANDOFF_FAILURES.find(({ value }) => value === values.handoff_failure)?.value ?? "retry_prefill",
+    first_token_s: secondsOf(values.first_token_s),
+    idle_s: secondsOf(values.idle_s),
+    total_s: secondsOf(values.total_s),
+  };
+}
+
+/** What differs between the two, in words. */
+export function routingChanges(before: RoutingValues, after: RoutingValues): readonly Change[] {
+  const words = LABELS.map(([name, of]) => ({ name, before: of(before), after: of(after) }));
+  return words.filter((change) => change.before !== change.after);
+}
+
+const LABELS: readonly (readonly [string, (values: RoutingValues) => string])[] = [
+  ["Limit of short prompts", ({ local_prefill_auto }) => (local_prefill_auto ? "by measured pace" : "fixed")],
+  [
+    "When a hand-off fails",
+    ({ handoff_failure }) => HANDOFF_FAILURES.find(({ value }) => value === handoff_failure)?.label ?? handoff_failure,
+  ],
+  ["First token within", ({ first_token_s }) => limit(first_token_s)],
+  ["Next token within", ({ idle_s }) => limit(idle_s)],
+  ["Whole request within", ({ total_s }) => limit(total_s)],
+];
+
+function secondsOf(value: number | string): number | null {
+  return typeof value === "number" ? value : null;
+}
+
+function limit(value: number | string): string {
+  return typeof value === "number" ? `${value} s` : "the router's limit";
+}

@@ -1,0 +1,23 @@
+"""How requests of a deployment find their workers, and what is tried for them when one fails."""
+
+from __future__ import annotations
+
+import msgspec
+
+from inference.contracts.states import HandoffFailure
+
+
+class RoutingPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """local_prefill_auto: a decode worker reads a prompt itself where it can do so beside its answers within the
+    promised TPOT, by its measured pace, and not by the fixed limit; until both are known that counts. handoff_failure:
+    what becomes of a request whose KV did not arrive.
+
+    The longest waits for workers in seconds; None: the router's own. first_token_s: of the leg that reads the prompt.
+    idle_s: between two events of a leg. total_s: a whole request.
+    """
+
+    local_prefill_auto: bool = False
+    handoff_failure: HandoffFailure = HandoffFailure.RETRY_PREFILL
+    first_token_s: float | None = None
+    idle_s: float | None = None
+    total_s: float | None = None

@@ -1,0 +1,106 @@
+"""Several router processes behind one port: the kernel deals connections out among them (SO_REUSEPORT).
+
+They share nothing but the workers. Each learns from the workers' own word what the others have there, and gives a
+session to the same worker as the others would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+
+import structlog
+
+from inference.router.config import ENV_PREFIX, NUMBER, RouterConfig
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _LIVED_S = 0.5, 10.0, 30.0
+_KILL_AFTER_S = 10.0
+_log = structlog.get_logger()
+
+
+async def run_processes(config: RouterConfig, count: int) -> None:
+    """Keep `count` routers alive until told to stop (SIGINT, SIGTERM), then let all of them end.
+
+    Raises:
+        OSError: the port can't be had.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signum, stop.set)
+    with _held_port(config.host, config.port) as port:
+        _log.info("routers listen", host=config.host, port=port, processes=count)
+        async with asyncio.TaskGroup() as keepers:
+            for number in range(count):
+                keepers.create_task(_Kept(config, port, number).keep(stop))
+
+
+class _Kept:
+    """One router process, started again whenever it ends."""
+
+    def __init__(self, config: RouterConfig, port: int, number: int) -> None:
+        self._config = config
+        self._number = number
+        self._command = [sys.executable, "-m", "inference.router", "--host", config.host, "--port", str(port)]
+        self._environment = {
+            **os.environ,
+            ENV_PREFIX + "ID": f"{config.router_id}-{number}",
+            NUMBER: str(number),
+        }
+
+    async def keep(self, stop: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
+        stopping = asyncio.create_task(stop.wait())
+        pause = _FIRST_PAUSE_S
+        try:
+            while not stop.is_set():
+                began = loop.time()
+                process = await asyncio.create_subprocess_exec(
+                    *self._command, env=self._environment, stdin=asyncio.subprocess.PIPE, start_new_session=True
+                )
+                ended = asyncio.create_task(process.wait())
+                await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if stop.is_set():
+                    await self._end(process, ended)
+                    return
+                pause = _FIRST_PAUSE_S if loop.time() - began > _LIVED_S else min(2 * pause, _LONGEST_PAUSE_S)
+                _log.error("a router ended, it is started again", number=self._number, code=process.returncode)
+                await asyncio.wait({stopping}, timeout=pause)
+        finally:
+            stopping.cancel()
+
+    async def _end(self, process: asyncio.subprocess.Process, ended: asyncio.Task[int]) -> None:
+        """Streams end first; who does not end is killed."""
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        done, _ = await asyncio.wait({ended}, timeout=self._config.deadlines.stop_s + _KILL_AFTER_S)
+        if not done:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await ended
+
+
+@contextlib.contextmanager
+def _held_port(host: str, port: int) -> Iterator[int]:
+    """A port that this process and its children may bind, and nobody else: bound, but without listening."""
+    family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    with socket.socket(family, kind) as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind(address)
+        yield int(held.getsockname()[1])
+
+
+def watch_parent(stop: asyncio.Event) -> None:
+    """Stop when the process that started this one is gone: then nobody would."""
+
+    def gone() -> None:
+        if not os.read(sys.stdin.fileno(), 1):
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            stop.set()
+
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), gone)
