@@ -24,7 +24,7 @@ from inference.engine.batch_loop import BatchLoop
 from inference.engine.fingerprint import digest_files, fingerprint
 from inference.engine.first_token import generate_one_token
 from inference.engine.gate import probe_geometry
-from inference.engine.heap import give_back_freed
+from inference.engine.heap import settle_heap
 from inference.engine.interface import Digest, EngineInfo, KVHandle, KVMemory, Sink, TokenIds
 from inference.engine.kv_cache import KVCache, KVGeometry
 from inference.engine.loader import LoadedModel, load
@@ -107,7 +107,7 @@ class NativeEngine:
         except BaseException:
             self.stop()
             raise
-        give_back_freed()
+        settle_heap()
         self._log.info("engine ready", threads=self._threads, **asdict(self.info))
 
     def _build(self) -> _Parts:
