@@ -16,6 +16,7 @@ from redis.backoff import NoBackoff
 
 from inference.process.tasks import Background, end, keep_running
 from inference.router.config import RouterConfig
+from inference.router.door import Door
 from inference.router.edge import echo_request_id, speak_openai
 from inference.router.endpoints import Endpoints
 from inference.router.fair_queue import WaitingRoom
@@ -24,6 +25,7 @@ from inference.router.key_limits import WINDOW_S, KeyLimits
 from inference.router.key_use import KeyUse
 from inference.router.load import LiveRequests
 from inference.router.metrics import Metrics
+from inference.router.model_endpoints import ModelEndpoints
 from inference.router.relay import Relay
 from inference.router.table import TableKeeper
 from inference.router.telemetry import Telemetry
@@ -52,9 +54,11 @@ class Router:
         )
         self.key_limits = KeyLimits(config.limits.retry_after_s)
         self.key_use = KeyUse(redis, config.intervals.key_use_s, time.time)
-        self._endpoints = Endpoints(config, self.tables, relay, self.telemetry, metrics, self.key_limits, self.key_use)
+        self._door = Door(config, self.tables, self.key_use)
+        answers = Endpoints(config, self._door, self.tables, relay, self.telemetry, metrics, self.key_limits)
+        models = ModelEndpoints(self._door, self.tables, self._client, self.key_limits, config.limits)
         app = web.Application(client_max_size=config.limits.max_body_bytes, middlewares=[speak_openai(metrics)])
-        app.add_routes(self._endpoints.routes())
+        app.add_routes([*answers.routes(), *models.routes()])
         app.on_response_prepare.append(echo_request_id)
         # A client that leaves cancels its handler; everything a request holds is given back on that way out.
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=_FORCED_STOP_S)
@@ -91,7 +95,7 @@ class Router:
 
     async def stop(self) -> None:
         """Take no new requests, let running streams end; at the deadline tell what is left that it ends here."""
-        self._endpoints.stopping = True
+        self._door.stopping = True
         for site in list(self._runner.sites):
             await site.stop()
         if not await self._idle_within(self.config.deadlines.stop_s):

@@ -13,25 +13,22 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from inference.contracts import auth, codec, names
+from inference.contracts import auth, names
 from inference.contracts.generation import Finished
 from inference.contracts.routing import DeploymentRoute, ServingKeyEntry
 from inference.contracts.timings import RequestTiming
 from inference.router import openai_request
 from inference.router.config import RouterConfig
+from inference.router.door import Door
 from inference.router.edge import request_id_of, ttft_deadline_of
-from inference.router.errors import ApiError, internal_error, model_not_found, unavailable
+from inference.router.errors import ApiError, internal_error
 from inference.router.journey import Call
 from inference.router.key_limits import Admission, KeyLimits
-from inference.router.key_use import KeyUse
-from inference.router.keys import may_call, require_model
 from inference.router.metrics import Metrics
 from inference.router.openai_answer import ChatShape, CompletionShape
-from inference.router.openai_models import model_list
 from inference.router.openai_request import Asked
 from inference.router.openai_sampling import SEED_BITS
 from inference.router.outlet import Lane, Outlet, StreamOutlet, WholeOutlet
-from inference.router.pick import servable
 from inference.router.record import RequestRecord
 from inference.router.relay import Relay
 from inference.router.sse import ClientGone, EventWriter
@@ -72,32 +69,30 @@ _COMPLETION = _Endpoint(openai_request.read_completion, CompletionShape)
 
 
 class Endpoints:
-    """Handlers and what they share. `stopping`: set when the router takes no new requests."""
+    """Handlers and what they share."""
 
     def __init__(
         self,
         config: RouterConfig,
+        door: Door,
         tables: TableKeeper,
         relay: Relay,
         telemetry: Telemetry,
         metrics: Metrics,
         key_limits: KeyLimits,
-        key_use: KeyUse,
     ) -> None:
         self._config = config
+        self._door = door
         self._tables = tables
         self._relay = relay
         self._telemetry = telemetry
         self._metrics = metrics
         self._key_limits = key_limits
-        self._key_use = key_use
-        self.stopping = False
 
     def routes(self) -> list[web.RouteDef]:
         return [
             web.post("/v1/chat/completions", self.chat),
             web.post("/v1/completions", self.completions),
-            web.get("/v1/models", self.models),
             web.get(names.HEALTH_LIVE, self.health_live),
             web.get(names.HEALTH_READY, self.health_ready),
             web.get(names.METRICS, self.metrics),
@@ -109,12 +104,6 @@ class Endpoints:
     async def completions(self, request: web.Request) -> web.StreamResponse:
         return await self._serve(request, _COMPLETION)
 
-    async def models(self, request: web.Request) -> web.Response:
-        """Models that this key may call and that can serve now (F31)."""
-        key = self._check_key(request)
-        listed = [entry for entry in self._tables.deployments if may_call(key, entry) and servable(entry)]
-        return web.Response(body=codec.encode(model_list(listed)), content_type="application/json")
-
     async def health_live(self, request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
 
@@ -125,7 +114,7 @@ class Endpoints:
             for text, holds in (
                 ("no routing table yet", self._tables.routing is None),
                 ("no key table yet", self._tables.keyring is None),
-                ("stopping", self.stopping),
+                ("stopping", self._door.stopping),
             )
             if holds
         ]
@@ -138,16 +127,11 @@ class Endpoints:
         return web.Response(body=self._metrics.expose(), headers={"Content-Type": "text/plain; version=0.0.4"})
 
     async def _serve(self, request: web.Request, endpoint: _Endpoint) -> web.StreamResponse:
-        if self.stopping:
-            raise unavailable("The router is stopping.", self._config.limits.retry_after_s)
-        key = self._check_key(request)
-        body = await self._read_body(request)
+        key = self._door.key_of(request)
+        body = await self._door.body_of(request)
         received = time.perf_counter()
         asked = endpoint.read(body)
-        deployment = self._tables.find(asked.model)
-        if deployment is None:
-            raise model_not_found(asked.model)
-        require_model(key, deployment, asked.model)
+        deployment = self._door.deployment_of(key, asked.model)
         with ExitStack() as admitted:  # every prompt counts as a request
             admissions = [admitted.enter_context(self._key_limits.admit(key, time.monotonic())) for _ in asked.prompts]
             return await self._answer_admitted(request, endpoint, asked, deployment, key, received, admissions)
@@ -233,23 +217,6 @@ class Endpoints:
             part.record.fail()
             raise
         return finished, timing
-
-    def _check_key(self, request: web.Request) -> ServingKeyEntry:
-        if self._tables.keyring is None:
-            raise unavailable("No key table is known yet.", self._config.limits.retry_after_s)
-        key = self._tables.keyring.check(request.headers.get("Authorization"), time.time())
-        self._key_use.note(key.key_id)
-        return key
-
-    async def _read_body(self, request: web.Request) -> bytes:
-        try:
-            async with asyncio.timeout(self._config.deadlines.body_s):
-                return await request.read()
-        except TimeoutError:
-            raise ApiError(408, "The request body did not arrive in time.", code="request_timeout") from None
-        except web.HTTPRequestEntityTooLarge:
-            limit = self._config.limits.max_body_bytes
-            raise ApiError(413, f"The request body is larger than {limit} bytes.", code="request_too_large") from None
 
 
 def _calls(asked: Asked, deployment: DeploymentRoute, request_id: str, sender: _Sender) -> Iterator[Call]:

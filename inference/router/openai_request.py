@@ -6,14 +6,14 @@ not offered is refused by name, so that nobody gets a different answer than he a
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from inference.contracts.generation import ChatPrompt, Prompt, Sampling, TextPrompt, TokenPrompt
-from inference.router.errors import ApiError, bad_request
+from inference.router.errors import bad_request
+from inference.router.openai_body import kind_of, read_body
 from inference.router.openai_messages import MessageBody, read_messages
 from inference.router.openai_sampling import LARGEST, Count, Integer, ResponseFormat, alternatives, read_sampling
 from inference.router.openai_tools import ChoiceBody, ToolBody, ToolUse, read_tools
@@ -57,9 +57,6 @@ _NOT_OFFERED_IN_CHAT = _NOT_OFFERED | {
     "documents": ([],),
 }
 _NOT_OFFERED_IN_COMPLETIONS = _NOT_OFFERED | {"tools": ([],), "tool_choice": ("none", "auto")}
-
-_AT_FIELD = re.compile(r" - at `\$\.?(?P<field>[^`]*)`$")
-_MISSING_FIELD = re.compile(r"missing required field `(?P<field>[^`]*)`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +133,7 @@ def read_chat(body: bytes) -> Asked:
     Raises:
         ApiError: 400 with the field at fault.
     """
-    chat = _read(body, _ChatBody, _NOT_OFFERED_IN_CHAT)
+    chat = read_body(body, _ChatBody, _NOT_OFFERED_IN_CHAT)
     tools = read_tools(chat.tools, chat.tool_choice, chat.parallel_tool_calls)
     prompt = ChatPrompt(messages=read_messages(chat.messages), tools=tools.tools if tools is not None else ())
     if chat.max_tokens is not None and chat.max_completion_tokens not in (None, chat.max_tokens):
@@ -151,7 +148,7 @@ def read_completion(body: bytes) -> Asked:
     Raises:
         ApiError: 400 with the field at fault.
     """
-    completion = _read(body, _CompletionBody, _NOT_OFFERED_IN_COMPLETIONS)
+    completion = read_body(body, _CompletionBody, _NOT_OFFERED_IN_COMPLETIONS)
     logprobs = None if completion.logprobs is None else alternatives("logprobs", completion.logprobs)
     if completion.echo and logprobs is not None:
         raise bad_request(
@@ -161,38 +158,6 @@ def read_completion(body: bytes) -> Asked:
         )
     asked = _asked(completion, _prompts(completion), completion.max_tokens, "max_tokens", logprobs)
     return replace(asked, echo=bool(completion.echo))
-
-
-B = TypeVar("B", bound=_Body)
-
-
-def _read(body: bytes, kind: type[B], not_offered: dict[str, tuple[object, ...]]) -> B:
-    try:
-        fields = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_request(f"The body is not valid JSON: {error}.") from error
-    except RecursionError:
-        raise bad_request("The body is nested too deeply.") from None
-    if not isinstance(fields, dict):
-        raise bad_request(f"The body must be a JSON object, not {_kind(fields)}.")
-    for name, neutral in not_offered.items():
-        value = fields.get(name)
-        if value is not None and value not in neutral:
-            raise bad_request(f"{name} is not supported here.", name, "unsupported_parameter")
-    try:
-        return msgspec.convert(fields, kind)
-    except msgspec.ValidationError as error:
-        raise _invalid(str(error)) from error
-
-
-def _invalid(message: str) -> ApiError:
-    missing = _MISSING_FIELD.search(message)
-    at = _AT_FIELD.search(message)
-    path = at["field"] if at else ""
-    if missing:
-        path = f"{path}.{missing['field']}" if path else missing["field"]
-        return bad_request(f"{path} is missing.", path)
-    return bad_request(f"{path or 'The body'}: {_AT_FIELD.sub('', message)}.", path or None)
 
 
 def _chat_logprobs(chat: _ChatBody) -> int | None:
@@ -231,7 +196,7 @@ def _prompt(prompt: object) -> Prompt:
     if isinstance(prompt, str):
         return TextPrompt(text=prompt)
     if not isinstance(prompt, list) or not prompt:
-        raise bad_request(f"prompt must be a text or a list of token ids, not {_kind(prompt)}.", "prompt")
+        raise bad_request(f"prompt must be a text or a list of token ids, not {kind_of(prompt)}.", "prompt")
     if all(isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= LARGEST for item in prompt):
         return TokenPrompt(token_ids=tuple(prompt))
     raise bad_request(f"prompt must be a text or a list of token ids from 0 to {LARGEST}.", "prompt")
@@ -262,8 +227,3 @@ def _asked(
         cache_salt=body.cache_salt or "",
         tools=tools,
     )
-
-
-def _kind(value: object) -> str:
-    names = {dict: "an object", list: "an empty list", str: "a text", bool: "a boolean", type(None): "null"}
-    return names.get(type(value), "a number")

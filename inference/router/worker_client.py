@@ -10,6 +10,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
 
 import aiohttp
 import msgspec
@@ -19,6 +20,8 @@ from yarl import URL
 from inference.contracts import auth, codec, names
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import (
+    Detokenized,
+    DetokenizeRequest,
     Finished,
     GenerateRequest,
     HandoffDone,
@@ -27,6 +30,8 @@ from inference.contracts.generation import (
     StreamEvent,
     StreamFailed,
     Ticket,
+    Tokenized,
+    TokenizeRequest,
     WorkerError,
 )
 from inference.contracts.reports import Address
@@ -36,6 +41,8 @@ from inference.process.tasks import Background
 from inference.process.tls import tls_refusal
 from inference.router.config import Deadlines
 
+Question = ReserveRequest | TokenizeRequest | DetokenizeRequest
+A = TypeVar("A", Ticket, Tokenized, Detokenized)
 EventStream = AsyncGenerator[StreamEvent, None]
 
 MAX_LINE_BYTES = 1024 * 1024
@@ -104,6 +111,14 @@ class WorkerClient:
         except (*_TRANSPORT_ERRORS, codec.CodecError) as error:
             raise _lost(error) from error
 
+    async def tokenize(self, worker: WorkerRoute, request: TokenizeRequest) -> Tokenized:
+        """Raises as `reserve`."""
+        return await self._ask(worker, names.WORKER_TOKENIZE, request, Tokenized)
+
+    async def detokenize(self, worker: WorkerRoute, request: DetokenizeRequest) -> Detokenized:
+        """Raises as `reserve`."""
+        return await self._ask(worker, names.WORKER_DETOKENIZE, request, Detokenized)
+
     def prefill(self, worker: WorkerRoute, request: PrefillRequest) -> EventStream:
         return self._stream(worker, names.WORKER_PREFILL, request.request_id, request)
 
@@ -111,19 +126,30 @@ class WorkerClient:
         return self._stream(worker, names.WORKER_GENERATE, request.request_id, request)
 
     async def _reserve(self, worker: WorkerRoute, request: ReserveRequest) -> Ticket:
-        try:
-            async with (
-                asyncio.timeout(self._deadlines.reserve_s),
-                self._call(worker, "POST", names.WORKER_RESERVE, request.request_id, request) as response,
-            ):
-                ticket = codec.decode(await response.read(), Ticket)
-        except TimeoutError:
-            raise WorkerLost(ErrorCode.DEADLINE_EXCEEDED, f"no ticket within {self._deadlines.reserve_s:g} s") from None
-        except (*_TRANSPORT_ERRORS, codec.CodecError) as error:
-            raise _lost(error) from error
+        ticket = await self._ask(worker, names.WORKER_RESERVE, request, Ticket)
         if ticket.worker_id != worker.worker_id:
             raise WorkerLost(ErrorCode.ENGINE_FAILED, f"{worker.worker_id} was dialled and {ticket.worker_id} answered")
         return ticket
+
+    async def _ask(
+        self,
+        worker: WorkerRoute,
+        path: str,
+        request: ReserveRequest | TokenizeRequest | DetokenizeRequest,
+        kind: type[A],
+    ) -> A:
+        """One question, one answer."""
+        within_s = self._deadlines.reserve_s
+        try:
+            async with (
+                asyncio.timeout(within_s),
+                self._call(worker, "POST", path, request.request_id, request) as response,
+            ):
+                return codec.decode(await response.read(), kind)
+        except TimeoutError:
+            raise WorkerLost(ErrorCode.DEADLINE_EXCEEDED, f"no {kind.__name__} within {within_s:g} s") from None
+        except (*_TRANSPORT_ERRORS, codec.CodecError) as error:
+            raise _lost(error) from error
 
     def _give_back(self, worker: WorkerRoute, done: asyncio.Task[Ticket]) -> None:
         if not done.cancelled() and done.exception() is None:

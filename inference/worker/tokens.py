@@ -11,7 +11,6 @@ from inference.contracts.generation import (
     Prompt,
     Tokenized,
     TokenizeRequest,
-    TokenPrompt,
 )
 from inference.engine.interface import Engine
 from inference.worker.requests import characters
@@ -45,8 +44,10 @@ class TokenService:
     async def detokenize(self, request: DetokenizeRequest) -> Detokenized:
         """Raises as `tokenize`."""
         engine = self._check(request.model_name)
-        if request.token_ids:
-            await tokens_of(TokenPrompt(token_ids=request.token_ids), self._state)  # checks that the model has them
+        strange = next((token for token in request.token_ids if not 0 <= token < engine.info.vocab_size), None)
+        if strange is not None:
+            text = f"token id {strange} is not in 0..{engine.info.vocab_size - 1}"
+            raise TandemError(ErrorCode.INVALID_REQUEST, text, "tokens")
         return Detokenized(text=engine.detokenize(request.token_ids))
 
     def _check(self, model_name: str) -> Engine:
