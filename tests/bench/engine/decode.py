@@ -36,7 +36,7 @@ def _measure(run: Run, batch: int) -> Turns:
     rounds = {peer: run.rounds(ROUNDS) for peer in (*OURS, GENERATE, *VLLM)}
     rounds[CONTINUOUS] = run.rounds(_ROUNDS_OF_CONTINUOUS[batch])
     question = {"do": "step", "answers": batch, "context": CONTEXT, "steps": STEPS}
-    return take_turns(run.peers, rounds, question, siblings=(OURS, VLLM))
+    return take_turns(run.peers, rounds, question, siblings=(OURS, VLLM), kept=OURS[:1])
 
 
 def _tokens(batch: int, turns: Turns, whose: str, target: float, stretch: float | None = None) -> Row:

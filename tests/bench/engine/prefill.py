@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tests.bench.engine.decode import CONTINUOUS
 from tests.bench.engine.run import Run
 from tests.bench.engine.turns import Turns, take_turns
 from tests.bench.peers.pool import generate, tandem, vllm
@@ -14,13 +15,15 @@ PROMPTS = (128, 512, 1900)
 ROUNDS = 4
 CHUNK = 256
 
-OURS = (tandem("float32"), tandem("bfloat16"))
-CHUNKED = tandem("float32", chunk=CHUNK)
+FLOAT32, CHUNKED = tandem("float32"), tandem("float32", chunk=CHUNK)
+#: Prompts are read whole or, by default, in chunks: whatever is faster counts.
+OURS = (FLOAT32, tandem("bfloat16"), tandem("bfloat16", chunk=CHUNK))
 VLLM = (vllm("float32"), vllm("bfloat16"))
 PLAIN = generate()
 
 
 def rows(run: Run) -> list[Row]:
+    run.peers.close(CONTINUOUS)
     plain, against_vllm = [], []
     for tokens in PROMPTS:
         print(f"prefill: {tokens} tokens", flush=True)
@@ -30,8 +33,9 @@ def rows(run: Run) -> list[Row]:
             {peer: run.rounds(ROUNDS) for peer in peers},
             {"do": "prompt", "tokens": tokens},
             siblings=(OURS, VLLM),
+            kept=(FLOAT32,),
         )
-        plain.append(_rate(tokens, turns, OURS[:1], (PLAIN,), "plain forward pass", 1.0))
+        plain.append(_rate(tokens, turns, (FLOAT32,), (PLAIN,), "plain forward pass", 1.0))
         against_vllm.append(_rate(tokens, turns, OURS, VLLM, "vLLM on CPU", 0.85, stretch=1.1))
     return [*plain, _cost_of_chunks(PROMPTS[-1], turns), *against_vllm]
 
@@ -65,9 +69,9 @@ def _rate(
 def _cost_of_chunks(tokens: int, turns: Turns) -> Row:
     """1 - rate in chunks / rate of the whole prompt."""
     name, limits = f"prefill, {tokens} tokens, cost of {CHUNK}-token chunks", {"target": 0.10, "better": "at most"}
-    chunked, whole = turns.median(CHUNKED), turns.median(OURS[0])
+    chunked, whole = turns.median(CHUNKED), turns.median(FLOAT32)
     if chunked is None or whole is None:
-        return missing(name, turns.why_not(CHUNKED, OURS[0]), compared_with="whole prompt", **limits)
+        return missing(name, turns.why_not(CHUNKED, FLOAT32), compared_with="whole prompt", **limits)
     return Row(
         name=name,
         unit="tok/s",
@@ -76,6 +80,6 @@ def _cost_of_chunks(tokens: int, turns: Turns) -> Row:
         reference=tokens / whole,
         ratio=1 - whole / chunked,
         judged="share",
-        details=turns.details(CHUNKED, OURS[0]),
+        details=turns.details(CHUNKED, FLOAT32),
         **limits,
     )

@@ -55,3 +55,9 @@ def test_of_siblings_those_that_cannot_win_are_not_asked_again() -> None:
     pool = Pool(a=1.0, b=1.2, c=1.3)
     take_turns(pool, {A: 2, B: 2, C: 2}, {}, siblings=((A, B, C),))
     assert [pool.asked.count(name) for name in "abc"] == [2, 2, 1]
+
+
+def test_what_is_wanted_anyway_goes_on_even_if_it_cannot_win() -> None:
+    pool = Pool(a=1.0, b=9.0)
+    take_turns(pool, {A: 2, B: 2}, {}, siblings=((A, B),), kept=(B,))
+    assert pool.asked.count("b") == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,13 +42,15 @@ def take_turns(
     rounds: Mapping[PeerSpec, int],
     question: Mapping[str, Any],
     siblings: Sequence[Sequence[PeerSpec]] = (),
+    kept: Collection[PeerSpec] = (),
 ) -> Turns:
-    """rounds: so often each peer is asked. siblings: of these groups only the fastest counts in the end."""
+    """rounds: so often each peer is asked. siblings: of these groups only the fastest counts in the end, but
+    those that are `kept` are wanted anyway."""
     turns = Turns()
     for number in range(max(rounds.values())):
         asked = [peer for peer, times in rounds.items() if number < times and peer.name not in turns.failures]
         if number:
-            out = {peer for group in siblings for peer in hopeless(turns, group)}
+            out = {peer for group in siblings for peer in hopeless(turns, group)}.difference(kept)
             asked = [peer for peer in asked if peer not in out]
         for peer in asked if number % 2 == 0 else reversed(asked):
             try:
