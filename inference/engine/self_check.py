@@ -2,13 +2,19 @@
 
 Two prompts go through the engine's path in one step and, one by one, through the model as transformers runs it. An
 architecture with a twist that no gate knows fails here, instead of answering nonsense.
+
+The prompts are far shorter than windows are. So what windows the model's own masks have is seen as they are made, and
+has to be what its attention is told of, which is all that the engine goes by.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 from inference.engine.attention.seam import ATTENTION, AttentionBackend
 from inference.engine.block_manager import Extent
@@ -29,7 +35,7 @@ def check_against_reference(
     """Compute the first token after two prompts in both ways. Use within inference mode.
 
     Raises:
-        TandemError(INVALID_REQUEST): they differ by more than rounding.
+        TandemError(INVALID_REQUEST): they differ by more than rounding, or would after more tokens.
     """
     generator = torch.Generator().manual_seed(0)
     prompts = [torch.randint(model.config.vocab_size, (n,), generator=generator).tolist() for n in _LENGTHS]
@@ -41,10 +47,41 @@ def check_against_reference(
     runner = ModelRunner(model, device, attention)
     runner.run(cache, [Piece(m, prompt[:-2], 0, False) for m, prompt in zip(maps, prompts, strict=True)])
     ours = runner.run(cache, [Piece(m, p[-2:], len(p) - 2, True) for m, p in zip(maps, prompts, strict=True)])
-    for row, prompt in enumerate(prompts):
-        error = _relative_error(ours[row], _reference(model, prompt, device))
+    masked: set[int] = set()
+    with _windows_noted(masked):
+        theirs = [_reference(model, prompt, device) for prompt in prompts]
+    for row, expected in enumerate(theirs):
+        error = _relative_error(ours[row], expected)
         if not error <= _TOLERANCE[model.dtype]:
             raise refuse(f"its logits differ from those of its own attention by {error:.1%}")
+    _check_windows(model.config, {window for window in geometry.windows if window is not None}, masked)
+
+
+def _check_windows(config: Any, told: set[int], masked: set[int]) -> None:
+    """Windows as long as the model's context hide nothing."""
+    longest = getattr(config, "max_position_embeddings", None)
+    wrong = {window for window in told ^ masked if longest is None or window < longest}
+    if wrong:
+        sizes = ", ".join(str(window) for window in sorted(wrong))
+        where = "masks but not its attention has" if wrong & masked else "attention but not its masks has"
+        raise refuse(f"its {where} a window of {sizes} tokens")
+
+
+@contextmanager
+def _windows_noted(found: set[int]) -> Iterator[None]:
+    """Models that attend eagerly within the context leave the windows of their masks in `found`."""
+    plain = ALL_MASK_ATTENTION_FUNCTIONS["eager"]
+
+    def noted(*arguments: Any, local_size: int | None = None, **more: Any) -> Any:
+        if local_size:  # some configurations say 0 for none
+            found.add(local_size)
+        return plain(*arguments, local_size=local_size, **more)
+
+    ALL_MASK_ATTENTION_FUNCTIONS["eager"] = noted
+    try:
+        yield
+    finally:
+        del ALL_MASK_ATTENTION_FUNCTIONS["eager"]
 
 
 def _reference(model: Any, prompt: list[int], device: torch.device) -> torch.Tensor:

@@ -11,6 +11,7 @@ from transformers import AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from inference.contracts.errors import ErrorCode, TandemError
+from inference.engine import self_check
 from inference.engine.attention import extents
 from inference.engine.attention.extents import ExtentAttention
 from inference.engine.attention.seam import ATTENTION
@@ -105,6 +106,49 @@ def test_supported_families_pass_all_gates(family: str, tmp_path: Path) -> None:
         check_against_reference(model, geometry, CPU, ExtentAttention(), 16)
     assert geometry == KVGeometry(layers=4, kv_heads=2, head_size=16, windows=WINDOWS.get(family, ()))
     assert model.config._attn_implementation == ATTENTION
+
+
+#: Families that nobody here ever looked at, of all ages: with windows, without rotary embedding in some layers, with
+#: positions that are added, parallel layers, shared experts, gates around attention.
+UNKNOWN = [
+    "afmoe", "apertus", "arcee", "cohere", "cohere2", "ernie4_5_moe", "exaone4", "flex_olmo", "gemma", "glm4",
+    "glm4_moe", "gpt2", "gpt_neox", "granitemoe", "helium", "hunyuan_v1_dense", "jais2", "ministral", "nanochat",
+    "nemotron", "olmo3", "opt", "persimmon", "phi", "qwen2_moe", "seed_oss", "smollm3", "starcoder2",
+]  # fmt: skip
+
+
+def random_model(family: str, **fields: Any) -> Any:
+    """A tiny model of `family` whose windows, where it has some, are of 24 tokens."""
+    sizes = {
+        "vocab_size": 260, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 256, "initializer_range": 0.15,
+        "bos_token_id": 256, "eos_token_id": 257, "pad_token_id": 258, "sliding_window": 24, "num_local_experts": 4,
+        "num_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+    }  # fmt: skip
+    config = CONFIG_MAPPING[family](**(sizes | fields))
+    check_config(config, AutoModelForCausalLM._model_mapping[type(config)])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return AutoModelForCausalLM.from_config(config, attn_implementation=ATTENTION).eval()
+
+
+@pytest.mark.parametrize("family", UNKNOWN)
+def test_a_family_that_passes_the_gates_is_computed_rightly_beyond_its_windows(family: str, monkeypatch) -> None:
+    monkeypatch.setattr(self_check, "_LENGTHS", (90, 61))
+    model = random_model(family)
+    with torch.inference_mode():
+        check_against_reference(model, probe_geometry(model, CPU), CPU, ExtentAttention(), 16)
+
+
+@pytest.mark.parametrize(("family", "where"), [("phimoe", "masks but not"), ("olmoe", "attention but not its masks")])
+def test_a_window_that_only_one_of_masks_and_attention_knows_is_refused(family: str, where: str) -> None:
+    """Its prompts are shorter than the window, so the comparison alone would let it pass."""
+    model = random_model(family)
+    with torch.inference_mode(), pytest.raises(TandemError, match=f"{where}.* has a window of 24 tokens"):
+        check_against_reference(model, probe_geometry(model, CPU), CPU, ExtentAttention(), 16)
+    harmless = random_model(family, sliding_window=256)
+    with torch.inference_mode():
+        check_against_reference(harmless, probe_geometry(harmless, CPU), CPU, ExtentAttention(), 16)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
