@@ -27,6 +27,7 @@ from inference.router.load import LiveRequests
 from inference.router.metrics import Metrics
 from inference.router.model_endpoints import ModelEndpoints
 from inference.router.relay import Relay
+from inference.router.shared_metrics import SharedMetrics
 from inference.router.table import TableKeeper
 from inference.router.telemetry import Telemetry
 from inference.router.worker_client import WorkerClient
@@ -54,8 +55,11 @@ class Router:
         )
         self.key_limits = KeyLimits(config.limits.retry_after_s)
         self.key_use = KeyUse(redis, config.intervals.key_use_s, time.time)
+        self._metrics = SharedMetrics(metrics, config.siblings, config.number)
         self._door = Door(config, self.tables, self.key_use)
-        answers = Endpoints(config, self._door, self.tables, relay, self.telemetry, metrics, self.key_limits)
+        answers = Endpoints(
+            config, self._door, self.tables, relay, self.telemetry, metrics, self._metrics, self.key_limits
+        )
         models = ModelEndpoints(self._door, self.tables, self._client, self.key_limits, config.limits)
         app = web.Application(client_max_size=config.limits.max_body_bytes, middlewares=[speak_openai(metrics)])
         app.add_routes([*answers.routes(), *models.routes()])
@@ -82,13 +86,14 @@ class Router:
 
     async def start(self) -> None:
         await self.tables.start()
+        await self._metrics.start()
         await self._runner.setup()
         site = web.TCPSite(
             self._runner,
             self.config.host,
             self.config.port,
             ssl_context=_tls(self.config),
-            reuse_port=self.config.shares_port or None,
+            reuse_port=bool(self.config.number) or None,
         )
         await site.start()
         _log.info("router listens", host=self.config.host, port=self.port)
@@ -102,6 +107,7 @@ class Router:
             self.live.cut()
             await self._idle_within(_FORCED_STOP_S)
         await self._runner.cleanup()
+        await self._metrics.close()
         await self._background.close(self.config.deadlines.release_s)
         await self._client.close()
 

@@ -13,8 +13,9 @@ from inference.process.secret import read_cluster_secret
 from inference.process.tls import read_client_tls
 
 ENV_PREFIX = "TANDEM_ROUTER_"
-#: Number of one of several processes behind one port, set by the process that starts them.
+#: Number of one of several processes behind one port, and the directory of their sockets; set by who starts them.
 NUMBER = ENV_PREFIX + "NUMBER"
+SIBLINGS = ENV_PREFIX + "SIBLINGS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,8 @@ class Intervals:
 class RouterConfig:
     """router_id: names this process in telemetry. data_dir: where the last good tables are kept. tls_cert, tls_key:
     files with which it answers over HTTPS; empty: over HTTP. worker_tls: how workers are called; None: in clear.
-    shares_port: it is one of several processes behind its port."""
+    number, siblings: of one of several processes behind its port, and the directory in which they find each other; else
+    empty and None."""
 
     redis_url: str = field(repr=False)
     cluster_secret: str = field(repr=False)
@@ -89,7 +91,8 @@ class RouterConfig:
     tls_cert: str = ""
     tls_key: str = ""
     worker_tls: ssl.SSLContext | None = field(default=None, repr=False)
-    shares_port: bool = False
+    number: str = ""
+    siblings: Path | None = None
     deadlines: Deadlines = Deadlines()
     limits: Limits = Limits()
     intervals: Intervals = Intervals()
@@ -123,7 +126,8 @@ def read_config(env: Mapping[str, str], *, host: str | None = None, port: int | 
         tls_cert=env.get(ENV_PREFIX + "TLS_CERT_FILE", ""),
         tls_key=env.get(ENV_PREFIX + "TLS_KEY_FILE", ""),
         worker_tls=read_client_tls(env),
-        shares_port=NUMBER in env,
+        number=env.get(NUMBER, ""),
+        siblings=Path(env[SIBLINGS]) if NUMBER in env and SIBLINGS in env else None,
         deadlines=_numbers(env, Deadlines()),
         limits=_numbers(env, Limits()),
         intervals=_numbers(env, Intervals()),

@@ -31,6 +31,7 @@ from inference.router.openai_sampling import SEED_BITS
 from inference.router.outlet import Lane, Outlet, StreamOutlet, WholeOutlet
 from inference.router.record import RequestRecord
 from inference.router.relay import Relay
+from inference.router.shared_metrics import SharedMetrics
 from inference.router.sse import ClientGone, EventWriter
 from inference.router.table import TableKeeper
 from inference.router.telemetry import Telemetry
@@ -79,6 +80,7 @@ class Endpoints:
         relay: Relay,
         telemetry: Telemetry,
         metrics: Metrics,
+        shared_metrics: SharedMetrics,
         key_limits: KeyLimits,
     ) -> None:
         self._config = config
@@ -87,6 +89,7 @@ class Endpoints:
         self._relay = relay
         self._telemetry = telemetry
         self._metrics = metrics
+        self._shared_metrics = shared_metrics
         self._key_limits = key_limits
 
     def routes(self) -> list[web.RouteDef]:
@@ -124,7 +127,8 @@ class Endpoints:
     async def metrics(self, request: web.Request) -> web.Response:
         if not auth.is_bearer(request.headers.get("Authorization"), self._config.cluster_secret, auth.PURPOSE_METRICS):
             raise ApiError(401, "Metrics need the cluster's metrics token.", code="invalid_token")
-        return web.Response(body=self._metrics.expose(), headers={"Content-Type": "text/plain; version=0.0.4"})
+        exposed = await self._shared_metrics.expose()
+        return web.Response(body=exposed, headers={"Content-Type": "text/plain; version=0.0.4"})
 
     async def _serve(self, request: web.Request, endpoint: _Endpoint) -> web.StreamResponse:
         key = self._door.key_of(request)

@@ -44,7 +44,7 @@ async def _serve(config: RouterConfig) -> None:
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, stop.set)
-    if config.shares_port:
+    if config.number:
         watch_parent(stop)
     async with running(config):
         await stop.wait()

@@ -12,11 +12,12 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 
 import structlog
 
-from inference.router.config import ENV_PREFIX, NUMBER, RouterConfig
+from inference.router.config import ENV_PREFIX, NUMBER, SIBLINGS, RouterConfig
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _LIVED_S = 0.5, 10.0, 30.0
 _KILL_AFTER_S = 10.0
@@ -33,17 +34,17 @@ async def run_processes(config: RouterConfig, count: int) -> None:
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, stop.set)
-    with _held_port(config.host, config.port) as port:
+    with _held_port(config.host, config.port) as port, tempfile.TemporaryDirectory(prefix="tandem-router-") as siblings:
         _log.info("routers listen", host=config.host, port=port, processes=count)
         async with asyncio.TaskGroup() as keepers:
             for number in range(count):
-                keepers.create_task(_Kept(config, port, number).keep(stop))
+                keepers.create_task(_Kept(config, port, siblings, number).keep(stop))
 
 
 class _Kept:
     """One router process, started again whenever it ends."""
 
-    def __init__(self, config: RouterConfig, port: int, number: int) -> None:
+    def __init__(self, config: RouterConfig, port: int, siblings: str, number: int) -> None:
         self._config = config
         self._number = number
         self._command = [sys.executable, "-m", "inference.router", "--host", config.host, "--port", str(port)]
@@ -51,6 +52,7 @@ class _Kept:
             **os.environ,
             ENV_PREFIX + "ID": f"{config.router_id}-{number}",
             NUMBER: str(number),
+            SIBLINGS: siblings,
         }
 
     async def keep(self, stop: asyncio.Event) -> None:

@@ -60,6 +60,10 @@ class RequestRecord:
         self.route = self.handoff = None
         self.watch.begin_attempt(time.perf_counter())
 
+    def waited(self, began: float) -> None:
+        """Every worker was busy since `began`, a reading of `time.perf_counter`."""
+        self.watch.waited(time.perf_counter() - began)
+
     def goes_on(self) -> None:
         """Another worker goes on with the answer. Who read the prompt, and when, stays as it is."""
         self._retried()

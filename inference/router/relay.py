@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -99,7 +100,7 @@ class Relay:
 
     async def _answer_somewhere(self, journey: Journey, room: WaitingRoom) -> Answered:
         if len(room):  # nobody overtakes those that wait
-            await room.wait(journey.claim, journey.patience)
+            await self._take_turn(journey, room)
         while True:
             try:
                 return await self._attempt(journey, room)
@@ -117,11 +118,18 @@ class Relay:
         """Every worker is busy: wait for the next turn."""
         journey.place.leave()
         try:
-            await room.wait(journey.claim, journey.patience)
+            await self._take_turn(journey, room)
         except ApiError as refused:
             busy = journey.tried.verdict(NoWorker(refused.message), room.advice_s)
             raise (busy if refused.status == 503 else refused) from refused
         journey.tried.forget_busy()
+
+    async def _take_turn(self, journey: Journey, room: WaitingRoom) -> None:
+        began = time.perf_counter()
+        try:
+            await room.wait(journey.claim, journey.patience)
+        finally:
+            journey.record.waited(began)
 
     def _judge(self, failed: AttemptFailed, journey: Journey, *, whole: bool) -> None:
         """Decide whether to try again: returns to do so, raises `ApiError` not to. whole: nothing is missing."""

@@ -17,6 +17,7 @@ class Stopwatch:
     """Readings in seconds; None where it has not happened.
 
     received: the whole request is here. first_attempt, attempt: the first and the latest reserve call were begun.
+    waited_before, waited_after: for room at any worker, before the first attempt and after it, in seconds.
     reserved: the latest ticket came. first_token: the first token came. first_text: the first text for the client.
     second_token, last_token: as named. tokens: so far.
     """
@@ -30,6 +31,15 @@ class Stopwatch:
     second_token: float | None = None
     last_token: float | None = None
     tokens: int = 0
+    waited_before: float = 0.0
+    waited_after: float = 0.0
+
+    def waited(self, seconds: float) -> None:
+        """Every worker was busy for so long."""
+        if self.first_attempt is None:
+            self.waited_before += seconds
+        else:
+            self.waited_after += seconds
 
     def begin_attempt(self, now: float) -> None:
         """A new attempt starts from nothing: no text of an earlier one has reached the client."""
@@ -72,6 +82,7 @@ def segments(watch: Stopwatch, prefill: WorkerTimings) -> tuple[Segment, ...]:
     that read the prompt.
 
     router        request complete until the first reserve call (checks, choice)
+    queue         waited for a worker with room
     retry         attempts that came to nothing
     reserve       call for the ticket that held, with its answer
     prefill_queue asked until first computed, at the prefilling worker
@@ -86,8 +97,9 @@ def segments(watch: Stopwatch, prefill: WorkerTimings) -> tuple[Segment, ...]:
     first_token = min(first_text, watch.first_token if watch.first_token is not None else first_text)
     told = [prefill.queue_s, prefill.prefill_s]
     stages = {
-        "router": watch.first_attempt - watch.received,
-        "retry": watch.attempt - watch.first_attempt,
+        "router": watch.first_attempt - watch.received - watch.waited_before,
+        "queue": watch.waited_before + watch.waited_after,
+        "retry": watch.attempt - watch.first_attempt - watch.waited_after,
         "reserve": watch.reserved - watch.attempt,
         **dict(zip(("prefill_queue", "prefill"), _fit(told, first_token - watch.reserved), strict=True)),
         "held_text": first_text - first_token,

@@ -51,6 +51,7 @@ interface Look {
 /** The router's segments, in its own names. */
 const LOOKS: Readonly<Record<string, Look>> = {
   router: { label: "Router", stage: "neutral", level: 1 },
+  queue: { label: "Wait for a worker with room", stage: "neutral", level: 2 },
   retry: { label: "Failed attempts", stage: "handoff", level: 1 },
   reserve: { label: "Reserve KV on decode", stage: "decode", level: 1 },
   prefill_queue: { label: "Wait for prefill", stage: "prefill", level: 3 },

@@ -15,7 +15,7 @@ from inference.cli.errors import BadValue
 from inference.cli.group import group
 from inference.cli.groups.pools import POOL_COLUMNS
 from inference.cli.output import Column
-from inference.cli.settings import Setting, engine_settings
+from inference.cli.settings import Setting, engine_settings, routing_policy
 from inference.contracts.answers import DeploymentAnswer, OperationAnswer
 from inference.contracts.bodies.operations import ReasonBody
 from inference.contracts.bodies.pools import DeploymentBody, DeploymentChangeBody, RebalanceBody
@@ -30,6 +30,10 @@ Decode = Annotated[int, typer.Option("--decode", min=0, help="Workers that write
 LocalPrefill = Annotated[
     int | None,
     typer.Option("--local-prefill-tokens", min=0, show_default=False, help="Prompts up to this are read by decode."),
+]
+Route = Annotated[
+    list[str] | None,
+    typer.Option("--route", metavar="NAME=VALUE", show_default=False, help="How requests find their workers."),
 ]
 Ttft = Annotated[float | None, typer.Option("--slo-ttft", min=0, show_default=False, help="Promised TTFT, seconds.")]
 Tpot = Annotated[float | None, typer.Option("--slo-tpot", min=0, show_default=False, help="Promised TPOT, seconds.")]
@@ -63,6 +67,7 @@ def show(cli: Cli, name: arguments.Deployment) -> None:
         ("Revision", revision_in_short(view)),
         ("Short prompts", f"up to {view.local_prefill_tokens} uncached tokens are read by decode workers"),
         ("Promised", _promised(view)),
+        ("Failed hand-offs", view.routing.handoff_failure.value),
         ("Flips", "with weights loaded" if view.can_flip else "by a warm restart"),
         ("Created", moment(view.created_at)),
     ]
@@ -105,6 +110,7 @@ def create(
     slo_ttft: Ttft = None,
     slo_tpot: Tpot = None,
     setting: Setting = None,
+    route: Route = None,
 ) -> None:
     """Serve a model under a name."""
     body = DeploymentBody(
@@ -121,6 +127,7 @@ def create(
         labels=tuple(label or ()),
         slo_ttft_s=slo_ttft,
         slo_tpot_s=slo_tpot,
+        routing=routing_policy(route or []),
         reason=cli.asked.reason,
     )
     cli.operate("POST", "/deployments", body, DeploymentAnswer, lambda answer: answer.operation)
@@ -134,17 +141,20 @@ def change(
     slo_ttft: Ttft = None,
     slo_tpot: Tpot = None,
     no_slo: Annotated[bool, typer.Option("--no-slo", help="Promise nothing.")] = False,
+    route: Route = None,
 ) -> None:
-    """Promises, and which prompts are short. Takes effect at once."""
+    """Promises, which prompts are short, how requests find their workers. Takes effect at once."""
     nothing = None if no_slo else UNSET
+    routing = routing_policy(route, find.deployment(cli.client, name).view.routing) if route else None
     body = DeploymentChangeBody(
         local_prefill_tokens=local_prefill_tokens,
         slo_ttft_s=nothing if slo_ttft is None else slo_ttft,
         slo_tpot_s=nothing if slo_tpot is None else slo_tpot,
+        routing=routing,
         reason=cli.asked.reason,
     )
     if body == DeploymentChangeBody(reason=cli.asked.reason):
-        raise BadValue("Say what is to change: --local-prefill-tokens, --slo-ttft, --slo-tpot or --no-slo.")
+        raise BadValue("Say what is to change: --local-prefill-tokens, --slo-ttft, --slo-tpot, --no-slo or --route.")
     answer = cli.change("PATCH", f"/deployments/{segment(name)}", body, DeploymentView)
     cli.out.done(answer.raw, f"{name}: promises {_promised(answer.view)}.", name)
 

@@ -111,6 +111,11 @@ def test_limits_and_labels_of_a_pool_are_changed(chat: World, tandem: Tandem) ->
 
 
 def test_what_another_operation_holds_is_refused_or_queued(chat: World, tandem: Tandem) -> None:
+    tandem.ok("deployments change m --route handoff_failure=recompute_on_decode --route idle_s=20")
+    tandem.ok("deployments change m --route idle_s=none --route local_prefill_auto=true")
+    routing = tandem.json("deployments show m")["routing"]
+    assert routing["handoff_failure"] == "recompute_on_decode"
+    assert (routing["idle_s"], routing["local_prefill_auto"]) == (None, True)
     tandem.ok("deployments rebalance m --prefill 2 --decode 1")
     first = str(Operation.objects.get(kind="rebalance").pk)
     assert first in tandem.refused("workers flip m/decode-2", 5)

@@ -14,6 +14,7 @@ import aiohttp
 import psutil
 import pytest
 
+from inference.contracts import auth
 from inference.contracts.states import Role
 from inference.testing.valkey import ValkeyServer
 from tests.inference.router.conftest import KEY, MODEL, SHORT, Bench, eventually
@@ -71,6 +72,14 @@ async def test_requests_go_to_all_of_them_and_one_that_dies_is_replaced(
         return {window.source for window in bench.windows() if window.counters}
 
     await ask_until(port, lambda: served_by() >= {"router:edge-0", "router:edge-1"})
+
+    async with aiohttp.ClientSession() as session:
+        headers = {"Authorization": auth.bearer(SECRET, auth.PURPOSE_METRICS)}
+        async with session.get(f"http://127.0.0.1:{port}/metrics", headers=headers) as answer:
+            exposed = await answer.text()
+    for number in ("0", "1"):
+        assert f'tandem_router_requests_total{{deployment="chat",outcome="completed",process="{number}"}}' in exposed
+    assert exposed.count("# TYPE tandem_router_requests_total counter") == 1
 
     victim, other = family.children()
     victim.kill()

@@ -49,6 +49,18 @@ def test_each_stage_has_its_name() -> None:
     }
 
 
+def test_a_wait_for_room_is_a_stage_of_its_own_before_and_between_attempts() -> None:
+    watch = Stopwatch(0.0)
+    watch.waited(2.0)
+    watch.begin_attempt(3.0)
+    watch.waited(4.0)
+    watch.begin_attempt(8.0)
+    watch.reserved = watch.first_token = 9.0
+    watch.first_text = 10.0
+    parts = {part.name: part.seconds for part in segments(watch, WorkerTimings())}
+    assert parts == {"router": 1, "queue": 6, "retry": 1, "reserve": 1, "held_text": 1, "network": 0}
+
+
 def test_what_no_worker_tells_is_network_and_not_zero_time_in_a_stage() -> None:
     parts = segments(walked(1, 0, 2, 10, 0), WorkerTimings())
     assert [part.name for part in parts] == ["router", "reserve", "network"]

@@ -31,6 +31,7 @@ async def test_a_request_waits_until_a_worker_has_room(bench: Bench) -> None:
     worker = bench.worker(Role.UNIFIED)
     worker.missteps["reserve"] = FULL
     await patient(bench)
+    bench.http.headers[names.TIMINGS_HEADER] = "1"
     asked = asyncio.create_task(bench.chat(SHORT))
     await eventually(lambda: waiting(bench) == 1)
     assert not bench.router.live.loads(), "who waits holds nothing"
@@ -38,6 +39,7 @@ async def test_a_request_waits_until_a_worker_has_room(bench: Bench) -> None:
     status, answer = await asked
     assert status == 200
     assert_whole(answer)
+    assert answer["tandem"]["segments"][1]["name"] == "queue"
     assert "tandem_router_worker_faults_total{" not in await bench.metrics()
     await bench.at_rest()
 
