@@ -36,6 +36,9 @@ from inference.router.steering import Steering
 from inference.router.tried import PASSED_ON, AttemptFailed, NoWorker, blame
 from inference.router.worker_client import WorkerClient
 
+#: So many busy answers in a row, each from the worker with the most room left, say that the others are busy, too.
+_MOST_BUSY = 8
+
 
 class Relay:
     """Serves requests with the workers of the newest routing table.
@@ -161,6 +164,8 @@ class Relay:
         roster = self._find(journey.call.deployment)
         if roster is None:
             raise NoWorker(f"The model {journey.call.deployment!r} is no longer served.")
+        if len(journey.tried.busy) >= _MOST_BUSY:
+            raise NoWorker(f"Many workers of {journey.call.deployment!r} are busy.")
         ask = self.steering.ask(roster, journey)
         if not journey.can_go_on:
             self.steering.require_in_time(roster, ask, journey.time_left_s())

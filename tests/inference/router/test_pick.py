@@ -209,6 +209,24 @@ def test_of_very_many_workers_a_good_one_is_found_without_looking_at_all() -> No
     assert answering([P, *many], standings, excluded=only) == "d7"
 
 
+def test_the_work_of_a_choice_does_not_grow_with_the_fleet_beyond_what_is_looked_at() -> None:
+    class Counted(dict[WorkerKey, Standing]):
+        looks = 0
+
+        def get(self, *arguments: object) -> Standing:  # type: ignore[override]
+            self.looks += 1
+            return super().get(*arguments)  # type: ignore[arg-type,return-value]
+
+    def looks(count: int) -> int:
+        workers = [worker(f"d{number}", Role.DECODE) for number in range(count)]
+        standings = Counted(by_key({each.worker_id: kv(number, 10_000) for number, each in enumerate(workers)}))
+        roster = roster_of(deployment(P, *workers))
+        assert pick.pick_decode(roster, standings, Ask(10), pick.FREE, random.Random(1)) is not None
+        return standings.looks
+
+    assert looks(1000) == looks(100) <= 5 * pick.MOST_LOOKED_AT
+
+
 # --- who reads the prompt -----------------------------------------------------------------------
 
 

@@ -44,6 +44,16 @@ async def test_a_request_waits_until_a_worker_has_room(bench: Bench) -> None:
     await bench.at_rest()
 
 
+async def test_not_all_of_many_busy_workers_are_asked_in_vain(bench: Bench) -> None:
+    workers = [bench.worker(Role.UNIFIED) for _ in range(12)]
+    for worker in workers:
+        worker.missteps["reserve"] = FULL
+    await bench.start()
+    assert (await bench.chat(SHORT))[0] == 503
+    assert sum(worker.calls["reserve"] for worker in workers) == 8
+    await bench.at_rest()
+
+
 async def test_nobody_overtakes_those_that_wait_and_keys_take_turns(bench: Bench) -> None:
     worker = bench.worker(Role.UNIFIED)
     worker.missteps["reserve"] = FULL
