@@ -1,4 +1,4 @@
-"""One fault at every point where real workers can fail, of every kind: the client gets the answer all the same, once."""
+"""One fault at every point where real workers can fail, of every kind: the client gets the answer all the same."""
 
 from __future__ import annotations
 
