@@ -121,9 +121,10 @@ def random_model(family: str, **fields: Any) -> Any:
     """A tiny model of `family` whose windows, where it has some, are of 24 tokens."""
     sizes = {
         "vocab_size": 260, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4,
-        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 256, "initializer_range": 0.15,
-        "bos_token_id": 256, "eos_token_id": 257, "pad_token_id": 258, "sliding_window": 24, "num_local_experts": 4,
-        "num_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 256,
+        "initializer_range": 0.15, "bos_token_id": 256, "eos_token_id": 257, "pad_token_id": 258,
+        "sliding_window": 24, "num_local_experts": 4, "num_experts": 4, "n_routed_experts": 4,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 32,
     }  # fmt: skip
     config = CONFIG_MAPPING[family](**(sizes | fields))
     check_config(config, AutoModelForCausalLM._model_mapping[type(config)])
