@@ -121,19 +121,24 @@ def decide_split(
     uncached_tokens: int,
     threshold_tokens: int,
     here: Standing = UNKNOWN,
-    elsewhere_s: float | None = None,
+    elsewhere: Standing | None = None,
+    lacking_tokens: int = 0,
 ) -> PrefillPath:
     """Who reads the prompt. LOCAL: the answering worker; for unified workers, for prompts of which at most
-    `threshold_tokens` are not cached there, and where it is clearly the first to be done while it disturbs nobody.
+    `threshold_tokens` are not cached there, and where prompts wait at the best prefill worker, so that the answering
+    one would clearly be done first, while it disturbs nobody.
 
-    threshold_tokens: see `local_threshold`; 0 leaves every hand-off as it is. here: of the answering worker.
-    elsewhere_s: predicted time to first token at the best prefill worker, None when unknown.
+    threshold_tokens: see `local_threshold`; 0 leaves every hand-off as it is. here, elsewhere: the answering worker and
+    the best prefill worker. lacking_tokens: of the prompt, those that are not cached there.
     """
     if answering.role is Role.UNIFIED or uncached_tokens <= threshold_tokens:
         return PrefillPath.LOCAL
     disturbs = here.answers + here.others_answers > 1  # one of them is this request
-    here_s = predicted_ttft_s(here, uncached_tokens)
-    if not threshold_tokens or disturbs or here_s is None or elsewhere_s is None:
+    if not threshold_tokens or disturbs or elsewhere is None:
+        return PrefillPath.HANDOFF
+    here_s, elsewhere_s = predicted_ttft_s(here, uncached_tokens), predicted_ttft_s(elsewhere, lacking_tokens)
+    waits = elsewhere.backlog_tokens + elsewhere.others_backlog_tokens > 0
+    if here_s is None or elsewhere_s is None or not waits:
         return PrefillPath.HANDOFF
     clearly_later = elsewhere_s > _CLEARLY_LATER * here_s + _LATER_BY_S
     return PrefillPath.LOCAL if clearly_later else PrefillPath.HANDOFF

@@ -86,8 +86,8 @@ class Steering:
             raise AttemptFailed(NO_PARTNER, answering, TandemError(ErrorCode.NOT_READY, "no partner is ready"))
         theirs = key_of(chosen)
         lacking = len(ticket.token_ids) - ask.held.get(theirs, 0)
-        elsewhere_s = pick.predicted_ttft_s(self._standings[theirs], lacking)
-        if pick.decide_split(answering, uncached, threshold, here, elsewhere_s) is PrefillPath.LOCAL:
+        elsewhere = self._standings[theirs]
+        if pick.decide_split(answering, uncached, threshold, here, elsewhere, lacking) is PrefillPath.LOCAL:
             return None
         self.workers.chosen(theirs, now)
         self.pairs.chosen((mine, theirs), now)

@@ -275,14 +275,20 @@ def test_few_uncached_tokens_are_read_by_the_decode_worker_itself() -> None:
 
 
 def test_a_long_prompt_is_read_locally_where_that_is_clearly_sooner_and_disturbs_nobody() -> None:
+    def split(here: Standing, elsewhere: Standing | None, threshold: int = 64) -> PrefillPath:
+        return pick.decide_split(D1, 1000, threshold, here, elsewhere, 1000)
+
     idle = paced(Standing(answers=1), reading=0.001)
-    assert pick.decide_split(D1, 1000, 64, idle, 5.0) is PrefillPath.LOCAL
-    assert pick.decide_split(D1, 1000, 64, idle, 1.2) is PrefillPath.HANDOFF
+    crowded, waiting = (paced(Standing(backlog_tokens=tokens), reading=0.001) for tokens in (4000, 200))
+    assert split(idle, crowded) is PrefillPath.LOCAL
+    assert split(idle, waiting) is PrefillPath.HANDOFF
     writing = paced(Standing(answers=3), reading=0.001)
-    assert pick.decide_split(D1, 1000, 64, writing, 5.0) is PrefillPath.HANDOFF
-    assert pick.decide_split(D1, 1000, 64, Standing(answers=1), 5.0) is PrefillPath.HANDOFF
-    assert pick.decide_split(D1, 1000, 64, idle, None) is PrefillPath.HANDOFF
-    assert pick.decide_split(D1, 1000, 0, idle, 5.0) is PrefillPath.HANDOFF, "0 means: always hand over"
+    assert split(writing, crowded) is PrefillPath.HANDOFF
+    assert split(Standing(answers=1), crowded) is PrefillPath.HANDOFF
+    assert split(idle, Standing(backlog_tokens=4000)) is PrefillPath.HANDOFF
+    assert split(idle, paced(Standing(), reading=0.1)) is PrefillPath.HANDOFF, "a slow worker is no crowded one"
+    assert split(idle, None) is PrefillPath.HANDOFF
+    assert split(idle, crowded, 0) is PrefillPath.HANDOFF, "0 means: always hand over"
 
 
 def test_the_automatic_threshold_is_what_fits_beside_a_step_within_the_promise() -> None:
