@@ -52,7 +52,8 @@ SECTIONS: Mapping[str, Callable[[Run], list[Row]]] = {
 }
 
 
-def measure(names: list[str], *, quick: bool) -> dict[str, Any]:
+def measure(names: list[str], *, quick: bool) -> tuple[dict[str, Any], list[Row]]:
+    """Facts and rows of these sections."""
     facts = machine.facts()
     print(facts_line(facts) + "\n", flush=True)
     found: dict[str, list[Row]] = {}
@@ -68,10 +69,18 @@ def measure(names: list[str], *, quick: bool) -> dict[str, Any]:
                 found[name] = _section(name, Run(MODEL, peers, Path(directory), quick))
                 seconds[name] = round(time.monotonic() - began, 1)
                 print("\n" + table(found[name]) + "\n", flush=True)
+                write(facts, seconds, found)
         finally:
             peers.close()
     facts |= {**peers.versions, "load after": machine.load(), "seconds": round(sum(seconds.values()))}
-    return {"facts": facts, "seconds": seconds, "sections": found}
+    write(facts, seconds, found)
+    return facts, [row for section in found.values() for row in section]
+
+
+def write(facts: dict[str, Any], seconds: dict[str, float], found: dict[str, list[Row]]) -> None:
+    """After each section too, so that a run that is stopped leaves what it has."""
+    sections = {name: [row.as_dict() for row in rows] for name, rows in found.items()}
+    OUT.write_text(json.dumps({"facts": facts, "seconds": seconds, "sections": sections}, indent=2) + "\n")
 
 
 def _section(name: str, run: Run) -> list[Row]:
@@ -90,19 +99,14 @@ def main() -> None:
     names = [name for name in options.rows.split(",") if name]
     if unknown := set(names) - set(SECTIONS):
         parser.error(f"no sections {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
-    result = measure(names, quick=options.quick)
-    rows = [row for section in result["sections"].values() for row in section]
-    print(facts_line(result["facts"]) + "\n\n" + table(rows) + "\n")
+    facts, rows = measure(names, quick=options.quick)
     judged = [row for row in rows if row.reached is not None]
-    print(f"{sum(row.reached is True for row in judged)} of {len(judged)} targets reached")
-    written = {
-        **result,
-        "sections": {name: [row.as_dict() for row in section] for name, section in result["sections"].items()},
-    }
-    OUT.write_text(json.dumps(written, indent=2) + "\n")
+    summary = f"{sum(row.reached is True for row in judged)} of {len(judged)} targets reached."
+    report = f"{facts_line(facts)}\n\n{table(rows)}\n\n{summary}"
+    print(report)
     print(f"written to {OUT.relative_to(ROOT)}")
     if set(names) == set(SECTIONS) and not options.quick:
-        replace_section(DOCUMENT, SECTION, f"{facts_line(result['facts'])}\n\n{table(rows)}")
+        replace_section(DOCUMENT, SECTION, report)
         print(f"and to {DOCUMENT.relative_to(ROOT)}")
 
 

@@ -20,7 +20,7 @@ from tests.bench.engine.run import Run
 from tests.bench.rows import Row, missing
 
 KV_TOKENS = 20_480
-WARM_UP_S, SECONDS = 12.0, 40.0
+WARM_UP_S, SECONDS = 8.0, 32.0
 CHUNK = 128
 
 

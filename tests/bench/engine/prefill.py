@@ -12,7 +12,7 @@ from tests.bench.peers.process import PeerSpec
 from tests.bench.rows import Row, missing
 
 PROMPTS = (128, 512, 1900)
-ROUNDS = 4
+ROUNDS = 3
 CHUNK = 256
 
 FLOAT32, CHUNKED = tandem("float32"), tandem("float32", chunk=CHUNK)

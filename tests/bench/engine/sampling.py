@@ -6,13 +6,13 @@ import json
 import statistics
 from typing import Any
 
-from tests.bench.engine.decode import CONTEXT, STEPS
+from tests.bench.engine.decode import STEPS
 from tests.bench.engine.run import Run
 from tests.bench.engine.turns import take_turns
 from tests.bench.peers.pool import tandem
 from tests.bench.rows import Row, missing
 
-ANSWERS, ROUNDS = 16, 2
+ANSWERS, CONTEXT, ROUNDS = 16, 128, 2
 OURS = tandem("float32")
 
 #: Ends so late that no answer of a measurement does.
