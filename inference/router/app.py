@@ -17,7 +17,7 @@ from redis.backoff import NoBackoff
 from inference.process.tasks import Background, end, keep_running
 from inference.router.config import RouterConfig
 from inference.router.door import Door
-from inference.router.edge import echo_request_id, speak_openai
+from inference.router.edge import put_headers, speak_openai
 from inference.router.endpoints import Endpoints
 from inference.router.fair_queue import WaitingRoom
 from inference.router.figures import Figures
@@ -33,6 +33,9 @@ from inference.router.telemetry import Telemetry
 from inference.router.worker_client import WorkerClient
 
 _FORCED_STOP_S = 1.0
+
+#: How long the rest of a body is read that was refused, so that the client comes to read why.
+_REST_OF_BODY_S = 2.0
 _log = structlog.get_logger()
 
 
@@ -56,16 +59,23 @@ class Router:
         self.key_limits = KeyLimits(config.limits.retry_after_s)
         self.key_use = KeyUse(redis, config.intervals.key_use_s, time.time)
         self._metrics = SharedMetrics(metrics, config.siblings, config.number)
-        self._door = Door(config, self.tables, self.key_use)
-        answers = Endpoints(
-            config, self._door, self.tables, relay, self.telemetry, metrics, self._metrics, self.key_limits
-        )
-        models = ModelEndpoints(self._door, self.tables, self._client, self.key_limits, config.limits)
+        self._door = Door(config, self.tables, self.key_limits, self.key_use)
+        answers = Endpoints(config, self._door, self.tables, relay, self.telemetry, metrics, self._metrics)
+        models = ModelEndpoints(self._door, self.tables, self._client, config.limits)
         app = web.Application(client_max_size=config.limits.max_body_bytes, middlewares=[speak_openai(metrics)])
         app.add_routes([*answers.routes(), *models.routes()])
-        app.on_response_prepare.append(echo_request_id)
+        app.on_response_prepare.append(put_headers)
         # A client that leaves cancels its handler; everything a request holds is given back on that way out.
-        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=_FORCED_STOP_S)
+        self._runner = web.AppRunner(
+            app,
+            handler_cancellation=True,
+            access_log=None,
+            shutdown_timeout=_FORCED_STOP_S,
+            keepalive_timeout=config.deadlines.keepalive_s,
+            lingering_time=_REST_OF_BODY_S,
+            max_line_size=config.limits.max_header_bytes,
+            max_field_size=config.limits.max_header_bytes,
+        )
 
     @property
     def port(self) -> int:

@@ -26,7 +26,8 @@ class Deadlines:
     the leg that reads the prompt. idle_s: between two events of a leg, and from the first token until the decode worker
     goes on. orphan_s: decode worker's next token after the prefill worker was lost without a verdict on the hand-off.
     settle_s: complete answer until the prefill leg's closing figures. release_s: a release call. body_s: the client's
-    request body. client_write_s: a client that does not read. total_s: a whole request. stop_s: running streams when
+    request body. keepalive_s: a client's connection without a request, and one on which the head of a request does not
+    come to its end. client_write_s: a client that does not read. total_s: a whole request. stop_s: running streams when
     the router is told to stop.
     """
 
@@ -38,6 +39,7 @@ class Deadlines:
     settle_s: float = 0.25
     release_s: float = 5.0
     body_s: float = 30.0
+    keepalive_s: float = 75.0
     client_write_s: float = 30.0
     total_s: float = 1800.0
     stop_s: float = 30.0
@@ -45,14 +47,16 @@ class Deadlines:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """max_body_bytes: largest request body. max_attempts: most dispatches of one request that may end in a fault (busy
-    workers do not count). retry_after_s: what a 503 advises while nothing better is known. suspect_s: how long a worker
-    or pair that failed is used only when there is no other; twice as long after each further failure, up to
-    suspect_most_s. queue_requests: how many requests of a deployment may wait while all its workers are busy, half of
-    them of one key; queue_s: and for how long each. prefix_blocks: how many blocks of prompts are remembered, of
-    256 bytes each, to know which workers have KV of them."""
+    """max_body_bytes: largest request body. max_header_bytes: largest first line, and largest header.
+    max_attempts: most dispatches of one request that may end in a fault (busy workers do not count). retry_after_s:
+    what a 503 advises while nothing better is known. suspect_s: how long a worker or pair that failed is used only when
+    there is no other; twice as long after each further failure, up to suspect_most_s. queue_requests: how many requests
+    of a deployment may wait while all its workers are busy, half of them of one key; queue_s: and for how long each.
+    prefix_blocks: how many blocks of prompts are remembered, of 256 bytes each, to know which workers have KV of
+    them."""
 
     max_body_bytes: int = 4 * 1024 * 1024
+    max_header_bytes: int = 16 * 1024
     max_attempts: int = 3
     retry_after_s: int = 2
     suspect_s: float = 5.0

@@ -1,15 +1,19 @@
-"""What every request to the serving API passes first: the key, the body, the model."""
+"""What every request to the serving API passes first: the key, the body, the model, the limits of the key."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from aiohttp import web
 
 from inference.contracts.routing import DeploymentRoute, ServingKeyEntry
 from inference.router.config import RouterConfig
+from inference.router.edge import note_standing
 from inference.router.errors import ApiError, model_not_found, unavailable
+from inference.router.key_limits import Admission, KeyLimits
 from inference.router.key_use import KeyUse
 from inference.router.keys import require_model
 from inference.router.table import TableKeeper
@@ -18,9 +22,10 @@ from inference.router.table import TableKeeper
 class Door:
     """Each step raises `ApiError` where a request may not pass. `stopping`: set when the router takes no new ones."""
 
-    def __init__(self, config: RouterConfig, tables: TableKeeper, key_use: KeyUse) -> None:
+    def __init__(self, config: RouterConfig, tables: TableKeeper, key_limits: KeyLimits, key_use: KeyUse) -> None:
         self._config = config
         self._tables = tables
+        self._key_limits = key_limits
         self._key_use = key_use
         self.stopping = False
 
@@ -49,3 +54,20 @@ class Door:
             raise model_not_found(model)
         require_model(key, deployment, model)
         return deployment
+
+    @contextmanager
+    def admitted(self, request: web.Request, key: ServingKeyEntry, prompts: int = 1) -> Iterator[list[Admission]]:
+        """Let a request run inside the block. Each of its prompts counts as one; all are let in, or none."""
+        now = time.monotonic()
+        with ExitStack() as entered:
+            admissions: list[Admission] = []
+            try:
+                for _ in range(prompts):
+                    admissions.append(entered.enter_context(self._key_limits.admit(key, now)))  # noqa: PERF401
+            except ApiError:
+                for admission in admissions:
+                    admission.refused = True
+                raise
+            finally:
+                note_standing(request, self._key_limits.standing(key, now))
+            yield admissions

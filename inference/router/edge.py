@@ -12,11 +12,13 @@ from aiohttp.typedefs import Handler, Middleware
 
 from inference.contracts import codec, names
 from inference.router.errors import ApiError, bad_request, internal_error
+from inference.router.key_limits import Standing
 from inference.router.metrics import Metrics
 from inference.router.sse import ClientGone
 
 _SANE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}")
 _REQUEST_ID = web.RequestKey("request_id", str)
+_STANDING: web.RequestKey[Standing | None] = web.RequestKey("standing", object)
 _log = structlog.get_logger()
 
 
@@ -48,10 +50,21 @@ def ttft_deadline_of(request: web.Request) -> float | None:
     return milliseconds / 1000
 
 
-async def echo_request_id(request: web.BaseRequest, response: web.StreamResponse) -> None:
-    """Signal handler: puts the request id on an answer just before its headers are sent."""
-    if isinstance(request, web.Request):
-        response.headers[names.REQUEST_ID_HEADER] = request_id_of(request)
+def note_standing(request: web.Request, standing: Standing | None) -> None:
+    """Have the answer tell how the key stands with its rate."""
+    request[_STANDING] = standing
+
+
+async def put_headers(request: web.BaseRequest, response: web.StreamResponse) -> None:
+    """Signal handler: puts the request id, and how the key stands, on an answer just before its headers are sent."""
+    if not isinstance(request, web.Request):
+        return
+    response.headers[names.REQUEST_ID_HEADER] = request_id_of(request)
+    standing = request.get(_STANDING)
+    if standing is not None:
+        response.headers["x-ratelimit-limit-requests"] = str(standing.limit)
+        response.headers["x-ratelimit-remaining-requests"] = str(standing.remaining)
+        response.headers["x-ratelimit-reset-requests"] = f"{math.ceil(standing.reset_s)}s"
 
 
 def speak_openai(metrics: Metrics) -> Middleware:

@@ -6,7 +6,6 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 import msgspec
@@ -23,7 +22,7 @@ from inference.router.door import Door
 from inference.router.edge import request_id_of, ttft_deadline_of
 from inference.router.errors import ApiError, internal_error
 from inference.router.journey import Call
-from inference.router.key_limits import Admission, KeyLimits
+from inference.router.key_limits import Admission
 from inference.router.metrics import Metrics
 from inference.router.openai_answer import ChatShape, CompletionShape
 from inference.router.openai_request import Asked
@@ -81,7 +80,6 @@ class Endpoints:
         telemetry: Telemetry,
         metrics: Metrics,
         shared_metrics: SharedMetrics,
-        key_limits: KeyLimits,
     ) -> None:
         self._config = config
         self._door = door
@@ -90,7 +88,6 @@ class Endpoints:
         self._telemetry = telemetry
         self._metrics = metrics
         self._shared_metrics = shared_metrics
-        self._key_limits = key_limits
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -136,8 +133,7 @@ class Endpoints:
         received = time.perf_counter()
         asked = endpoint.read(body)
         deployment = self._door.deployment_of(key, asked.model)
-        with ExitStack() as admitted:  # every prompt counts as a request
-            admissions = [admitted.enter_context(self._key_limits.admit(key, time.monotonic())) for _ in asked.prompts]
+        with self._door.admitted(request, key, len(asked.prompts)) as admissions:
             return await self._answer_admitted(request, endpoint, asked, deployment, key, received, admissions)
 
     async def _answer_admitted(

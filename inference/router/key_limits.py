@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from inference.contracts.routing import ServingKeyEntry
@@ -28,6 +29,16 @@ class Admission:
 
     def __init__(self) -> None:
         self.refused = False
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a key stands with its rate: requests in any minute, those that it may still send at once, seconds until it
+    may send all of them again."""
+
+    limit: int
+    remaining: int
+    reset_s: float
 
 
 class KeyLimits:
@@ -56,6 +67,16 @@ class KeyLimits:
             yield admission
         finally:
             self._leave(key.key_id, admission)
+
+    def standing(self, key: ServingKeyEntry, now: float) -> Standing | None:
+        """None: the key has no rate."""
+        limit = key.requests_per_minute
+        if limit is None:
+            return None
+        self._drop_old(key.key_id, now)
+        recent = self._recent.get(key.key_id, {})
+        newest = next(reversed(recent.values()), now - WINDOW_S)
+        return Standing(limit, max(0, limit - len(recent)), newest + WINDOW_S - now)
 
     def live(self, key_id: str) -> int:
         """Requests of this key that run now."""

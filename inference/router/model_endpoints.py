@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -18,7 +17,6 @@ from inference.router.config import Limits
 from inference.router.door import Door
 from inference.router.edge import request_id_of
 from inference.router.errors import bad_request, clients_fault, model_not_found, unavailable, workers_fault
-from inference.router.key_limits import KeyLimits
 from inference.router.keys import may_call
 from inference.router.openai_body import read_body
 from inference.router.openai_models import model_entry, model_list
@@ -37,13 +35,10 @@ class _ModelBody(msgspec.Struct):
 class ModelEndpoints:
     """Handlers and what they share. Each call for tokens counts as a request against the limits of the key."""
 
-    def __init__(
-        self, door: Door, tables: TableKeeper, client: WorkerClient, key_limits: KeyLimits, limits: Limits
-    ) -> None:
+    def __init__(self, door: Door, tables: TableKeeper, client: WorkerClient, limits: Limits) -> None:
         self._door = door
         self._tables = tables
         self._client = client
-        self._key_limits = key_limits
         self._limits = limits
         self._rng = random.Random()  # noqa: S311 - spreads calls over workers
 
@@ -98,7 +93,7 @@ class ModelEndpoints:
                 raise TandemError(ErrorCode.NOT_READY, "runs a release that can't lay this prompt out")
             return tokenized
 
-        with self._key_limits.admit(key, time.monotonic()):
+        with self._door.admitted(request, key):
             return _json(token_list(await self._ask_any(deployment, ask)))
 
     async def detokenize(self, request: web.Request) -> web.Response:
@@ -108,7 +103,7 @@ class ModelEndpoints:
         question = DetokenizeRequest(
             request_id=request_id_of(request), model_name=deployment.model_name, token_ids=tuple(asked.tokens)
         )
-        with self._key_limits.admit(key, time.monotonic()):
+        with self._door.admitted(request, key):
             told = await self._ask_any(deployment, lambda worker: self._client.detokenize(worker, question))
         return _json(TextOfTokens(told.text))
 

@@ -16,8 +16,8 @@ from inference.contracts import auth, names
 from inference.contracts.errors import ErrorCode
 from inference.contracts.routing import ServingKeyEntry
 from inference.router.errors import ApiError
-from inference.router.key_limits import WINDOW_S, KeyLimits
-from tests.inference.router.conftest import KEY, LONG, SHORT, Bench, eventually
+from inference.router.key_limits import WINDOW_S, KeyLimits, Standing
+from tests.inference.router.conftest import KEY, LONG, MODEL, SHORT, Bench, eventually
 from tests.inference.router.scripted import Misstep
 from tests.inference.router.test_leaving import LeavingClient
 
@@ -88,6 +88,18 @@ def test_two_secrets_of_one_key_share_its_limits() -> None:
     limits, entry = KeyLimits(2), key(max_concurrent=1)
     with limits.admit(entry, NOW):
         refusal_of(limits, msgspec.structs.replace(entry, digest="of the old secret"), NOW)
+
+
+def test_a_key_learns_how_it_stands() -> None:
+    limits, entry = KeyLimits(2), key(requests_per_minute=3)
+    assert limits.standing(key(), NOW) is None
+    assert limits.standing(entry, NOW) == Standing(limit=3, remaining=3, reset_s=0.0)
+    for at in (NOW, NOW + 10):
+        with limits.admit(entry, at):
+            pass
+    assert limits.standing(entry, NOW + 20) == Standing(limit=3, remaining=1, reset_s=50.0)
+    assert limits.standing(key(requests_per_minute=1), NOW + 20) == Standing(limit=1, remaining=0, reset_s=50.0)
+    assert limits.standing(entry, NOW + 75) == Standing(limit=3, remaining=3, reset_s=0.0)
 
 
 def test_what_is_old_is_forgotten_also_of_keys_that_nobody_uses() -> None:
@@ -269,3 +281,31 @@ async def test_a_use_that_redis_missed_is_told_later(bench_of_its_own: Bench) ->
     bench.server.start()
     await bench.router.key_use.write()
     assert bench.redis.hgetall(names.KEY_USE_KEY)
+
+
+async def test_every_answer_tells_how_the_key_stands(bench: Bench) -> None:
+    """Through the official client, as its users read headers; a refusal has the same, and when to come again."""
+    bench.pair()
+    bench.keys[0] = msgspec.structs.replace(bench.keys[0], requests_per_minute=2)
+    await bench.start()
+    ask = {"model": MODEL, "messages": [{"role": "user", "content": SHORT}]}
+    raw = bench.openai.chat.completions.with_raw_response
+    told = [(await raw.create(**ask, stream=stream)).headers for stream in (False, True)]
+    assert [headers["x-ratelimit-remaining-requests"] for headers in told] == ["1", "0"]
+    with pytest.raises(openai.RateLimitError) as caught:
+        await raw.create(**ask)
+    refused = caught.value.response.headers
+    assert (refused["x-ratelimit-limit-requests"], refused["x-ratelimit-remaining-requests"]) == ("2", "0")
+    assert 1 <= int(refused["Retry-After"]) <= int(refused["x-ratelimit-reset-requests"].removesuffix("s")) <= 60
+    async with bench.http.get("/v1/models") as answer:
+        assert "x-ratelimit-limit-requests" not in answer.headers
+
+
+async def test_of_several_prompts_that_are_too_many_none_is_used_up(bench: Bench) -> None:
+    bench.pair()
+    bench.keys[0] = msgspec.structs.replace(bench.keys[0], requests_per_minute=2)
+    await bench.start()
+    with pytest.raises(openai.RateLimitError):
+        await bench.openai.completions.create(model=MODEL, prompt=["a", "b", "c"])
+    assert bench.router.key_limits.recent("k1") == 0
+    assert len((await bench.openai.completions.create(model=MODEL, prompt=["a", "b"])).choices) == 2
