@@ -18,7 +18,7 @@ from inference.router.sse import ClientGone
 
 _SANE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}")
 _REQUEST_ID = web.RequestKey("request_id", str)
-_STANDING: web.RequestKey[Standing | None] = web.RequestKey("standing", object)
+_STANDING = web.RequestKey("standing", Standing)
 _log = structlog.get_logger()
 
 
@@ -52,7 +52,8 @@ def ttft_deadline_of(request: web.Request) -> float | None:
 
 def note_standing(request: web.Request, standing: Standing | None) -> None:
     """Have the answer tell how the key stands with its rate."""
-    request[_STANDING] = standing
+    if standing is not None:
+        request[_STANDING] = standing
 
 
 async def put_headers(request: web.BaseRequest, response: web.StreamResponse) -> None:
