@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from inference.contracts.reports import Address, WorkerLoad
-from inference.contracts.states import Role
+from inference.contracts.states import KVTransport, Role
 from inference.contracts.timings import Window
 
 
@@ -40,6 +40,30 @@ class RoleOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     role: Role
     pool_id: str | None = None
+
+
+class PreflightOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """Body of POST /worker/preflight, asked of a prefill worker: try a hand-off to the decode worker whose KV receiver
+    is `target`, with KV of `size_bytes`. Answered by a `PairReport`."""
+
+    target: Address
+    size_bytes: int = 16 * 1024 * 1024
+
+
+class PairReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether KV can go from one worker to another.
+
+    problems: why it can't, a sentence each; empty when it can. transport: what the two agreed on; None where they never
+    spoke. missed: better transports that were to be used and could not, each with its reason. bytes: that were timed,
+    from the first one sent until the last one was checked. latency_s: median of small round trips. None: not measured.
+    """
+
+    problems: tuple[str, ...] = ()
+    transport: KVTransport | None = None
+    missed: tuple[str, ...] = ()
+    bytes: int | None = None
+    bytes_per_s: float | None = None
+    latency_s: float | None = None
 
 
 class ProcessAnnouncement(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from inference.contracts.worker import PairReport
 from inference.process.tasks import Background, end, keep_running
 from inference.router.config import RouterConfig
 from inference.router.door import Door
@@ -26,6 +27,7 @@ from inference.router.key_use import KeyUse
 from inference.router.load import LiveRequests
 from inference.router.metrics import Metrics
 from inference.router.model_endpoints import ModelEndpoints
+from inference.router.pairs import Pair, Pairs
 from inference.router.relay import Relay
 from inference.router.shared_metrics import SharedMetrics
 from inference.router.table import TableKeeper
@@ -47,9 +49,10 @@ class Router:
         self.live = LiveRequests()
         self.tables = TableKeeper(redis, config.data_dir, config.intervals.table_poll_s)
         self.telemetry = Telemetry(redis, config.router_id, config.intervals.window_s, self.in_flight)
-        metrics = Metrics(self.in_flight, self._waiting, self._table_version)
+        metrics = Metrics(self.in_flight, self._waiting, self._table_version, self._pairs_known)
         self._background = Background()
         self._client = WorkerClient(config.cluster_secret, config.deadlines, self._background, config.worker_tls)
+        self.pairs = Pairs(lambda: self.tables.deployments, self._client.preflight)
         relay = self._relay = Relay(
             self._client, self.tables.roster, self.live, self._background, config.deadlines, config.limits
         )
@@ -139,6 +142,9 @@ class Router:
             return False
         return True
 
+    def _pairs_known(self) -> Mapping[Pair, PairReport]:
+        return self.pairs.known()
+
     def _table_version(self) -> int | None:
         return None if self.tables.routing is None else self.tables.routing.version
 
@@ -160,6 +166,7 @@ async def running(config: RouterConfig) -> AsyncIterator[Router]:
                 router.key_use.run,
                 router.forget_old_requests,
                 router.follow_figures,
+                router.pairs.run,
             )
         ]
         yield router

@@ -1,5 +1,5 @@
 """What Prometheus can read from a router. Labels are deployments, outcomes and codes: a bounded set, and none of them
-goes stale when a worker leaves."""
+goes stale when a worker leaves. Pairs of workers are told of while they are there."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from inference.contracts.worker import PairReport
+from inference.router.pairs import Pair
+
 _TTFT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600, 1800)
 _TPOT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 _E2E_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600, 1800)
@@ -16,13 +19,15 @@ _E2E_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600, 1800)
 
 class Metrics:
     """in_flight, waiting: live requests per served deployment, and those of them that wait for a worker with room.
-    table_version: of the routing table in use, None before one."""
+    table_version: of the routing table in use, None before one. pairs: what is known of the hand-off
+    between workers."""
 
     def __init__(
         self,
         in_flight: Callable[[], Mapping[str, int]],
         waiting: Callable[[], Mapping[str, int]],
         table_version: Callable[[], int | None],
+        pairs: Callable[[], Mapping[Pair, PairReport]],
     ) -> None:
         registry = self._registry = CollectorRegistry(auto_describe=True)
         self.requests = Counter(
@@ -65,6 +70,7 @@ class Metrics:
         )
         self.e2e = _histogram("tandem_router_e2e_seconds", "Whole request.", _E2E_BUCKETS, registry)
         registry.register(_Levels(in_flight, waiting, table_version))
+        registry.register(_Pairs(pairs))
 
     def expose(self) -> bytes:
         return generate_latest(self._registry)
@@ -97,6 +103,34 @@ class _Levels(Collector):
             yield GaugeMetricFamily(
                 "tandem_router_table_version", "Version of the routing table in use.", value=version
             )
+
+
+class _Pairs(Collector):
+    """Only of pairs that the routing table has, so that no worker that left is seen."""
+
+    def __init__(self, pairs: Callable[[], Mapping[Pair, PairReport]]) -> None:
+        self._pairs = pairs
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        labels = ["deployment", "prefill_worker", "decode_worker", "transport"]
+        usable = GaugeMetricFamily("tandem_router_pair_usable", "1 where KV can be handed over.", labels=labels)
+        rate = GaugeMetricFamily(
+            "tandem_router_pair_bytes_per_second", "Speed of a trial hand-off when the pair was new.", labels=labels
+        )
+        latency = GaugeMetricFamily(
+            "tandem_router_pair_latency_seconds", "Round trip between the pair when it was new.", labels=labels
+        )
+        for pair, report in self._pairs().items():
+            of = [pair.deployment, pair.prefill, pair.decode, report.transport.value if report.transport else "none"]
+            usable.add_metric(of, 0 if report.problems else 1)
+            if report.bytes_per_s is not None:
+                rate.add_metric(of, report.bytes_per_s)
+            if report.latency_s is not None:
+                latency.add_metric(of, report.latency_s)
+        yield from (usable, rate, latency)
 
 
 def _histogram(name: str, text: str, buckets: tuple[float, ...], registry: CollectorRegistry) -> Histogram:

@@ -36,7 +36,7 @@ from inference.contracts.generation import (
 )
 from inference.contracts.reports import Address
 from inference.contracts.routing import WorkerRoute
-from inference.contracts.worker import WorkerStatus
+from inference.contracts.worker import PairReport, PreflightOrder, WorkerStatus
 from inference.process.tasks import Background
 from inference.process.tls import tls_refusal
 from inference.router.config import Deadlines
@@ -46,6 +46,7 @@ A = TypeVar("A", Ticket, Tokenized, Detokenized)
 EventStream = AsyncGenerator[StreamEvent, None]
 
 MAX_LINE_BYTES = 1024 * 1024
+_PREFLIGHT_S = 30.0
 CLOSING_EVENTS = (Finished, HandoffDone, StreamFailed)
 
 _TRANSPORT_ERRORS = (aiohttp.ClientError, OSError, asyncio.IncompleteReadError)
@@ -118,6 +119,23 @@ class WorkerClient:
     async def detokenize(self, worker: WorkerRoute, request: DetokenizeRequest) -> Detokenized:
         """Raises as `reserve`."""
         return await self._ask(worker, names.WORKER_DETOKENIZE, request, Detokenized)
+
+    async def preflight(self, worker: WorkerRoute, order: PreflightOrder) -> PairReport:
+        """Ask a prefill worker to try a hand-off.
+
+        Raises:
+            TandemError: the worker refused. WorkerLost: it gave no answer.
+        """
+        try:
+            async with (
+                asyncio.timeout(_PREFLIGHT_S),
+                self._call(worker, "POST", names.WORKER_PREFLIGHT, "preflight", order) as response,
+            ):
+                return codec.decode(await response.read(), PairReport)
+        except TimeoutError:
+            raise WorkerLost(ErrorCode.DEADLINE_EXCEEDED, f"no answer within {_PREFLIGHT_S:g} s") from None
+        except (*_TRANSPORT_ERRORS, codec.CodecError) as error:
+            raise _lost(error) from error
 
     def prefill(self, worker: WorkerRoute, request: PrefillRequest) -> EventStream:
         return self._stream(worker, names.WORKER_PREFILL, request.request_id, request)

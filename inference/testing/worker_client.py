@@ -30,7 +30,7 @@ from inference.contracts.generation import (
 )
 from inference.contracts.reports import Address
 from inference.contracts.states import PrefillPath, Role
-from inference.contracts.worker import RoleOrder, WindowBatch, WorkerStatus
+from inference.contracts.worker import PairReport, PreflightOrder, RoleOrder, WindowBatch, WorkerStatus
 
 
 @dataclass
@@ -141,6 +141,12 @@ class WorkerClient:
         async with self.session.post(self._url(http, names.WORKER_ROLE), data=order) as response:
             await raise_refusal(response)
             return decode(await response.read(), WorkerStatus)
+
+    async def preflight(self, http: Address, target: Address) -> PairReport:
+        order = encode(PreflightOrder(target=target))
+        async with self.session.post(self._url(http, names.WORKER_PREFLIGHT), data=order) as response:
+            await raise_refusal(response)
+            return decode(await response.read(), PairReport)
 
     async def windows(self, http: Address) -> WindowBatch:
         async with self.session.get(self._url(http, names.WORKER_WINDOWS)) as response:

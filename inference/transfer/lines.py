@@ -28,12 +28,14 @@ log = structlog.get_logger()
 @dataclass(eq=False, slots=True)
 class Line:
     """A receiver, reached. main: the connection that answers come on. carrier: how KV travels on it. welcome: what the
-    receiver said of itself. helpers: further connections, which only bring frames."""
+    receiver said of itself. missed: transports that were to be used and can't, each with its reason. helpers: further
+    connections, which only bring frames."""
 
     target: Address
     main: Link
     carrier: Carrier
     welcome: wire.Welcome
+    missed: list[str] = field(default_factory=list)
     helpers: list[Link] = field(default_factory=list)
 
     @property
@@ -83,7 +85,8 @@ class Lines:
         link = await Link.connect(target, self._tls)
         try:
             welcome = await greet_receiver(link, self._secret)
-            return Line(target, link, await self._agree(link, welcome), welcome)
+            carrier, missed = await self._agree(link, welcome)
+            return Line(target, link, carrier, welcome, missed)
         except BaseException:
             link.close()
             raise
@@ -101,20 +104,22 @@ class Lines:
                     link.close()
                     raise
 
-    async def _agree(self, link: Link, welcome: wire.Welcome) -> Carrier:
-        """The first transport of the settings that both can have."""
+    async def _agree(self, link: Link, welcome: wire.Welcome) -> tuple[Carrier, list[str]]:
+        """The first transport of the settings that both can have, and why not a better one."""
         missed: list[KVTransport] = []
+        reasons: list[str] = []
         for transport in self._candidates(welcome):
             try:
                 await _propose(link, self._offer(transport))
             except NotReachable as error:
                 missed.append(transport)
+                reasons.append(f"{transport}: {error}")
                 log.warning("kv transfer: transport can't be used", transport=transport, reason=str(error))
             else:
                 self._note(missed, transport)
-                return InPlace(self._engine, self._limits.shared_frame_bytes, transport)
+                return InPlace(self._engine, self._limits.shared_frame_bytes, transport), reasons
         self._note(missed, KVTransport.TCP)
-        return InFrames(self._engine, self._limits.frame_bytes, self._settings.wire_dtype)
+        return InFrames(self._engine, self._limits.frame_bytes, self._settings.wire_dtype), reasons
 
     def _candidates(self, welcome: wire.Welcome) -> Iterator[KVTransport]:
         """What ought to work between the two, up to TCP, which does."""

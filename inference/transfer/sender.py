@@ -14,6 +14,7 @@ import structlog
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import Address
+from inference.contracts.worker import PairReport
 from inference.transfer import wire
 from inference.transfer.base import (
     Computed,
@@ -29,6 +30,7 @@ from inference.transfer.carriers import InFrames
 from inference.transfer.lines import Line, Lines
 from inference.transfer.link import Link, LinkClosed, as_tandem_error
 from inference.transfer.places import Slice, needed
+from inference.transfer.preflight import preflight
 
 A = TypeVar("A", wire.Opened, wire.Accepted)
 
@@ -107,6 +109,10 @@ class KVSender:
         transport = fill.line.carrier.transport
         self._counters.fills_sent[transport] += 1
         return Pushed(tokens=fill.tokens, bytes=fill.bytes, busy_s=fill.busy_s, transport=transport)
+
+    async def preflight(self, target: Address, size_bytes: int) -> PairReport:
+        """See `preflight.preflight`."""
+        return await preflight(self.lines, self._engine, target, size_bytes, self._limits)
 
     async def close(self) -> None:
         """Close idle connections. Pushes under way are their callers' to cancel."""

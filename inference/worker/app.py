@@ -23,7 +23,7 @@ from inference.contracts.generation import (
     TokenizeRequest,
     WorkerError,
 )
-from inference.contracts.worker import RoleOrder
+from inference.contracts.worker import PreflightOrder, RoleOrder
 from inference.worker.worker import Worker
 
 log = structlog.get_logger()
@@ -50,6 +50,7 @@ def make_app(worker: Worker, secret: str) -> web.Application:
             web.post(names.WORKER_DRAIN, calls.drain),
             web.post(names.WORKER_UNDRAIN, calls.undrain),
             web.post(names.WORKER_ROLE, calls.role),
+            web.post(names.WORKER_PREFLIGHT, calls.preflight),
             web.get(names.WORKER_WINDOWS, calls.windows),
             web.get(names.HEALTH_LIVE, calls.live),
             web.get(names.HEALTH_READY, calls.ready),
@@ -103,6 +104,9 @@ class _Calls:
 
     async def role(self, request: web.Request) -> web.StreamResponse:
         return _json(await self._worker.switch(await _read(request, RoleOrder)))
+
+    async def preflight(self, request: web.Request) -> web.StreamResponse:
+        return _json(await self._worker.duties.preflight(await _read(request, PreflightOrder)))
 
     async def windows(self, request: web.Request) -> web.StreamResponse:
         return _json(self._worker.recorder.take())

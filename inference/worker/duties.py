@@ -11,6 +11,7 @@ from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.specs import EngineSettings, WorkerSpec
 from inference.contracts.states import Role
+from inference.contracts.worker import PairReport, PreflightOrder
 from inference.process.tls import NodeTls
 from inference.transfer.base import TransferCounters, TransferSettings
 from inference.transfer.receiver import KVReceiver
@@ -22,6 +23,9 @@ from inference.worker.metrics import WorkerMetrics
 from inference.worker.prefill import PrefillService
 from inference.worker.state import WorkerState
 from inference.worker.windows import WindowRecorder
+
+#: Of KV blocks, a preflight may hold so much for the moment that it takes.
+_PREFLIGHT_BYTES = 256 * 1024 * 1024
 
 
 class Duties:
@@ -68,6 +72,17 @@ class Duties:
     async def listen(self, host: str) -> int | None:
         """Bind the KV receiver, of a role that takes hand-offs; its port."""
         return await self._receiver.listen(host) if self._receiver is not None else None
+
+    async def preflight(self, order: PreflightOrder) -> PairReport:
+        """Try a hand-off.
+
+        Raises:
+            TandemError: NOT_READY while the model loads, or of a worker of a role that sends none.
+        """
+        if self._state.spec.role is not Role.PREFILL:
+            raise TandemError(ErrorCode.NOT_READY, f"a {self._state.spec.role} worker hands nothing over")
+        self._state.check_open()
+        return await self._sender.preflight(order.target, min(max(0, order.size_bytes), _PREFLIGHT_BYTES))
 
     def load(self) -> WorkerLoad:
         """The engine's load, with what waits before it and travels beside it."""
