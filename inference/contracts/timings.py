@@ -14,7 +14,7 @@ from enum import StrEnum
 import msgspec
 
 from inference.contracts.histogram import Histogram
-from inference.contracts.states import PrefillPath, Role
+from inference.contracts.states import KVTransport, PrefillPath, Role
 
 
 class Latency(StrEnum):
@@ -124,7 +124,7 @@ class RequestTiming(msgspec.Struct, frozen=True, kw_only=True):
     segments: add up to ttft_s; what no worker explains is a segment of its own ("network").
     handoff_s: first token until KV accepted; decode_wait_s: KV accepted until first decode step;
     both lie after the first token, inside first_gap_s. transfer_s: in which handoff_bytes were sent, much of it while
-    the prompt was still read.
+    the prompt was still read. transport: how they travelled.
     """
 
     request_id: str
@@ -146,3 +146,4 @@ class RequestTiming(msgspec.Struct, frozen=True, kw_only=True):
     decode_wait_s: float | None = None
     retries: int = 0
     transfer_s: float | None = None
+    transport: KVTransport | None = None

@@ -53,6 +53,7 @@ class Router:
         self._background = Background()
         self._client = WorkerClient(config.cluster_secret, config.deadlines, self._background, config.worker_tls)
         self.pairs = Pairs(lambda: self.tables.deployments, self._client.preflight)
+        self._trials: list[asyncio.Task[None]] = []
         relay = self._relay = Relay(
             self._client, self.tables.roster, self.live, self._background, config.deadlines, config.limits
         )
@@ -109,11 +110,14 @@ class Router:
             reuse_port=bool(self.config.number) or None,
         )
         await site.start()
+        if self.config.number in ("", "0"):  # of several processes the first one asks for all
+            self._trials = [asyncio.create_task(keep_running(self.pairs.run))]
         _log.info("router listens", host=self.config.host, port=self.port)
 
     async def stop(self) -> None:
         """Take no new requests, let running streams end; at the deadline tell what is left that it ends here."""
         self._door.stopping = True
+        await end(self._trials)
         for site in list(self._runner.sites):
             await site.stop()
         if not await self._idle_within(self.config.deadlines.stop_s):
@@ -166,7 +170,6 @@ async def running(config: RouterConfig) -> AsyncIterator[Router]:
                 router.key_use.run,
                 router.forget_old_requests,
                 router.follow_figures,
-                router.pairs.run,
             )
         ]
         yield router

@@ -21,7 +21,7 @@ from inference.contracts.worker import PairReport, PreflightOrder
 
 #: Pairs that are tried of one deployment: those between eight prefill and eight decode workers.
 PAIRS_MAX = 64
-LOOK_S = 1.0
+LOOK_S = 2.0
 #: A pair that could not be used, or tried, is tried again after so long.
 AGAIN_S = 60.0
 
@@ -61,8 +61,8 @@ class Pairs:
     async def run(self) -> None:
         """Try what is new, for ever."""
         while True:
+            await asyncio.sleep(LOOK_S)  # first, as a table that was kept from before may name workers that are gone
             await self.try_new()
-            await asyncio.sleep(LOOK_S)
 
     async def try_new(self) -> None:
         """Try every pair whose turn it is; forget those that are gone."""

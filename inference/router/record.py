@@ -218,6 +218,7 @@ class RequestRecord:
             decode_wait_s=finished.timings.decode_wait_s if answered_here else None,
             retries=self.retries,
             transfer_s=None if handoff is None else handoff.transfer_s,
+            transport=None if handoff is None else handoff.transport,
         )
 
     def _taken(self) -> Route:

@@ -62,6 +62,19 @@ export const PrefillPath = {
 } as const;
 export type PrefillPath = (typeof PrefillPath)[keyof typeof PrefillPath];
 
+/**
+ * How KV travels from a prefill worker to a decode worker.
+ *
+ * SHARED_MEMORY: decode reads it where prefill's engine wrote it, on the same machine. TCP: over the network. NIXL:
+ * by NVIDIA's transfer library, over what it finds between the two.
+ */
+export const KVTransport = {
+  SHARED_MEMORY: "shared_memory",
+  TCP: "tcp",
+  NIXL: "nixl",
+} as const;
+export type KVTransport = (typeof KVTransport)[keyof typeof KVTransport];
+
 /** GPU: seen through NVML. CPU: a slot of processor cores and memory on a node without a GPU. */
 export const DeviceKind = {
   GPU: "gpu",
@@ -83,19 +96,6 @@ export const FetchState = {
   FAILED: "failed",
 } as const;
 export type FetchState = (typeof FetchState)[keyof typeof FetchState];
-
-/**
- * How KV travels from a prefill worker to a decode worker.
- *
- * SHARED_MEMORY: decode reads it where prefill's engine wrote it, on the same machine. TCP: over the network. NIXL:
- * by NVIDIA's transfer library, over what it finds between the two.
- */
-export const KVTransport = {
-  SHARED_MEMORY: "shared_memory",
-  TCP: "tcp",
-  NIXL: "nixl",
-} as const;
-export type KVTransport = (typeof KVTransport)[keyof typeof KVTransport];
 
 /**
  * What a worker does for a request.
@@ -279,7 +279,7 @@ export type ModelSource = (typeof ModelSource)[keyof typeof ModelSource];
  * segments: add up to ttft_s; what no worker explains is a segment of its own ("network").
  * handoff_s: first token until KV accepted; decode_wait_s: KV accepted until first decode step;
  * both lie after the first token, inside first_gap_s. transfer_s: in which handoff_bytes were sent, much of it while
- * the prompt was still read.
+ * the prompt was still read. transport: how they travelled.
  */
 export interface RequestTiming {
   readonly request_id: string;
@@ -301,6 +301,7 @@ export interface RequestTiming {
   readonly decode_wait_s: number | null;
   readonly retries: number;
   readonly transfer_s: number | null;
+  readonly transport: KVTransport | null;
 }
 
 /** One stage of a request on its way to the first token. The segments of a request add up to its TTFT. */

@@ -5,6 +5,7 @@ import {
   DEFAULT_OPERATION_PREVIEW,
   DEFAULT_ROUTING_POLICY,
   DeviceKind,
+  KVTransport,
   ModelSource,
   NodeDesired,
   NodePhase,
@@ -304,6 +305,7 @@ export function requestTiming(changes: Partial<RequestTiming> = {}): RequestTimi
     decode_wait_s: 0.002,
     retries: 0,
     transfer_s: 0.004,
+    transport: KVTransport.SHARED_MEMORY,
     ...changes,
   };
 }

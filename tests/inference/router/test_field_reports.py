@@ -82,7 +82,7 @@ async def test_nothing_that_a_client_sends_makes_anybody_call_an_address_of_its_
 @pytest.mark.parametrize("seconds", [0.005, 2.0, 90.0, 900.0])
 def test_times_from_milliseconds_to_tens_of_minutes_have_a_bucket_of_their_own(seconds: float) -> None:
     """F36."""
-    metrics = Metrics(dict, dict, lambda: None)
+    metrics = Metrics(dict, dict, lambda: None, dict)
     metrics.ttft.labels("chat").observe(seconds)
     lines = metrics.expose().decode().splitlines()
     counts = {

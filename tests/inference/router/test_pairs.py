@@ -103,7 +103,7 @@ async def test_the_metrics_name_the_transport_of_each_pair_and_whether_it_works(
     it = Asked(worker("p", Role.PREFILL), worker("d", Role.DECODE))
     it.answer = answer
     await it.pairs.try_new()
-    text = Metrics(dict, lambda: None, it.pairs.known).expose().decode()
+    text = Metrics(dict, dict, lambda: None, it.pairs.known).expose().decode()
     labels = f'decode_worker="d",deployment="chat",prefill_worker="p",transport="{transport}"'
     assert f"tandem_router_pair_usable{{{labels}}} {usable}" in text
     assert (f"tandem_router_pair_bytes_per_second{{{labels}}} 2e+09" in text) == bool(usable)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from inference.contracts.states import Role
+from inference.contracts.states import KVTransport, Role
 from inference.testing.faults import Fault, FaultKind, FaultPoint
 from inference.testing.fleet import MODEL, StubFleet, stub_fleet
 from inference.testing.stub_kv import KV_BYTES_PER_TOKEN
@@ -246,3 +246,12 @@ async def test_a_worker_with_another_cluster_secret_is_not_used(served: FleetBen
         await eventually(lambda: len(bench.router.tables.deployments[0].workers) == 1)
         assert (await bench.chat("Hi"))[0] == 502
     await served.publish()
+
+
+async def test_every_pair_is_tried_and_its_transport_told(served: FleetBench) -> None:
+    bench = served.bench
+    await bench.router.pairs.try_new()
+    assert len(bench.router.pairs.known()) == 4
+    assert {report.transport for report in bench.router.pairs.known().values()} == {KVTransport.SHARED_MEMORY}
+    assert (await bench.metrics()).count("tandem_router_pair_bytes_per_second{") == 4
+    await served.at_rest()

@@ -1,5 +1,5 @@
 import { Text, Tooltip } from "@mantine/core";
-import { PrefillPath, type RequestTiming } from "@/generated/contracts";
+import { KVTransport, PrefillPath, type RequestTiming } from "@/generated/contracts";
 import { Waterfall } from "@/components/waterfall";
 import { bytes, duration, plural } from "@/lib/format";
 import { findWorker, useDeployments } from "@/live/hooks";
@@ -76,6 +76,12 @@ function Path({ timing }: { readonly timing: RequestTiming }) {
   );
 }
 
+const TRANSPORTS: Record<KVTransport, string> = {
+  [KVTransport.SHARED_MEMORY]: "shared memory",
+  [KVTransport.TCP]: "TCP",
+  [KVTransport.NIXL]: "NIXL",
+};
+
 function pathHint(timing: RequestTiming): string {
   return timing.path === PrefillPath.LOCAL
     ? "The prompt was short: the decode worker read it itself, without a hand-off"
@@ -90,9 +96,10 @@ function afterFirstToken(timing: RequestTiming): string {
     timing.decode_wait_s === null ? null : `wait for decode ${duration(timing.decode_wait_s)}`,
   ].filter((part) => part !== null);
   const within = parts.length === 0 ? "" : ` (${parts.join(", ")})`;
+  const way = timing.transport === null ? "" : ` by ${TRANSPORTS[timing.transport]}`;
   const pace = timing.transfer_s ? ` at ${bytes((timing.handoff_bytes ?? 0) / timing.transfer_s)}/s` : "";
   const moved =
-    timing.handoff_bytes === null ? "" : ` ${bytes(timing.handoff_bytes)} of KV cache were handed over${pace}.`;
+    timing.handoff_bytes === null ? "" : ` ${bytes(timing.handoff_bytes)} of KV cache were handed over${way}${pace}.`;
   const retried = timing.retries === 0 ? "" : ` ${plural(timing.retries, "retry", "retries")} on the way.`;
   return `Then the second token after ${duration(timing.first_gap_s)}${within}.${moved}${retried}`;
 }
