@@ -70,6 +70,13 @@ def unavailable(message: str, retry_after_s: int, code: str = "not_ready") -> Ap
     return ApiError(503, message, code=code, retry_after_s=retry_after_s)
 
 
+def too_late(expected_s: float | None, retry_after_s: int) -> ApiError:
+    """The first token can't come by the time that the client named. expected_s: when it might."""
+    expected = "" if expected_s is None else f": it is expected in {expected_s:.3f} s"
+    message = f"The first token can't come within the deadline of this request{expected}."
+    return unavailable(message, retry_after_s, "deadline_unreachable")
+
+
 def internal_error() -> ApiError:
     return ApiError(500, "The router failed unexpectedly.", code="internal_error")
 

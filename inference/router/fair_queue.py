@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 
 from inference.router.errors import ApiError, unavailable
 
+#: Code of what is refused after its wait, or because too many wait.
+BUSY = "busy"
+
 _LOOKS_EVERY_S = 0.1  # requests of other routers end unseen
 _LONGEST_ADVICE_S = 60
 _LEARNS = 0.2
@@ -136,7 +139,7 @@ class WaitingRoom:
             )
 
     def _busy(self, message: str) -> ApiError:
-        return unavailable(message, self.advice_s, "busy")
+        return unavailable(message, self.advice_s, BUSY)
 
     def _sit_down(self, claim: Claim, patience: Patience) -> _Waiting:
         if patience.start is None:

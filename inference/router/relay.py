@@ -22,9 +22,9 @@ from inference.contracts.states import HandoffFailure, PrefillPath
 from inference.contracts.timings import RequestTiming
 from inference.process.tasks import Background
 from inference.router.config import Deadlines, Limits
-from inference.router.errors import ApiError, clients_fault, unavailable, workers_fault
+from inference.router.errors import ApiError, clients_fault, too_late, unavailable, workers_fault
 from inference.router.exchange import Answered, Exchange
-from inference.router.fair_queue import WaitingRoom
+from inference.router.fair_queue import BUSY, WaitingRoom
 from inference.router.journey import Call, Journey
 from inference.router.legs import Leg, LegFailed, Legs
 from inference.router.load import LiveRequests
@@ -124,13 +124,20 @@ class Relay:
             await self._take_turn(journey, room)
         except ApiError as refused:
             busy = journey.tried.verdict(NoWorker(refused.message), room.advice_s)
-            raise (busy if refused.status == 503 else refused) from refused
+            raise (busy if refused.code == BUSY else refused) from refused
         journey.tried.forget_busy()
 
     async def _take_turn(self, journey: Journey, room: WaitingRoom) -> None:
+        """Wait for it, but not beyond the time at which the client wants its first token."""
         began = time.perf_counter()
+        left_s = None if journey.written.token_ids else journey.time_left_s()
         try:
-            await room.wait(journey.claim, journey.patience)
+            async with asyncio.timeout(left_s) as patience:
+                await room.wait(journey.claim, journey.patience)
+        except TimeoutError:
+            if not patience.expired():
+                raise
+            raise too_late(None, room.advice_s) from None
         finally:
             journey.record.waited(began)
 

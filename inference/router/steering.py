@@ -15,7 +15,7 @@ from inference.contracts.states import PrefillPath
 from inference.router import pick
 from inference.router.breakers import Breakers
 from inference.router.config import Limits
-from inference.router.errors import unavailable
+from inference.router.errors import too_late
 from inference.router.journey import Journey
 from inference.router.load import LiveRequests
 from inference.router.pick import Ask, Barred
@@ -118,13 +118,8 @@ class Steering:
             return
         soonest_s = pick.soonest_ttft_s(roster, self._standings, ask)
         if deadline_s <= 0 or (soonest_s is not None and soonest_s > deadline_s):
-            expected = "" if soonest_s is None else f": it is expected in {soonest_s:.3f} s"
             wait_s = 0.0 if soonest_s is None else soonest_s - deadline_s
-            raise unavailable(
-                f"The first token can't come within the deadline of this request{expected}.",
-                max(1, math.ceil(wait_s)),
-                "deadline_unreachable",
-            )
+            raise too_late(soonest_s, max(1, math.ceil(wait_s)))
 
     # -- learning --------------------------------------------------------------------------------
 

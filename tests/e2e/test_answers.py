@@ -108,7 +108,9 @@ def streamed(client: OpenAI, model: str, prompt: str) -> str:
 def test_a_handed_over_answer_is_what_generate_writes(client: OpenAI, expected: list[str]) -> None:
     answers = [whole(client, "apart", prompt) for prompt in PROMPTS]
     assert {timing["path"] for _, timing in answers} == {"handoff"}
-    assert all(timing["handoff_bytes"] == timing["prompt_tokens"] * 46_080 for _, timing in answers)
+    for _, timing in answers:  # what decode holds of an earlier prompt does not travel
+        assert timing["handoff_bytes"] % 46_080 == 0
+        assert 0 < timing["handoff_bytes"] <= timing["prompt_tokens"] * 46_080
     assert [complete(text) for text, _ in answers] == [complete(text) for text in expected]
 
 

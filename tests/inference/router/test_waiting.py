@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 
 from inference.contracts import auth, names
 from inference.contracts.errors import ErrorCode
@@ -101,6 +102,19 @@ async def test_too_many_that_wait_are_refused_with_advice(bench: Bench) -> None:
     assert (status, answer["error"]["code"]) == (429, "too_many_waiting")
     worker.missteps.clear()
     assert {status for status, _ in await asyncio.gather(*first)} == {200}
+    await bench.at_rest()
+
+
+async def test_nobody_waits_beyond_the_time_at_which_he_wants_his_first_token(bench: Bench) -> None:
+    worker = bench.worker(Role.UNIFIED)
+    worker.missteps["reserve"] = FULL
+    await patient(bench)
+    bench.http.headers[names.TTFT_DEADLINE_HEADER] = "200"
+    began = time.monotonic()
+    status, answer = await bench.chat(SHORT)
+    assert (status, answer["error"]["code"]) == (503, "deadline_unreachable")
+    assert time.monotonic() - began < bench.limits.queue_s / 2
+    assert waiting(bench) == 0
     await bench.at_rest()
 
 
