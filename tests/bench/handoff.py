@@ -101,9 +101,9 @@ class Pair:
             raise RuntimeError(f"{transport} was to be measured, and {done['transport']} was used")
         return done
 
-    async def stream(self, tokens: list[int], port: int, *, by_layer: bool) -> dict[str, Any]:
+    async def stream(self, tokens: list[int], port: int) -> dict[str, Any]:
         with self.ticket(tokens) as ticket:
-            return await self.ask(do="stream", ticket=ticket, port=port, tokens=tokens, by_layer=by_layer)
+            return await self.ask(do="stream", ticket=ticket, port=port, tokens=tokens)
 
 
 @contextlib.asynccontextmanager
@@ -270,24 +270,20 @@ async def share_of_prefill(both: Pair, prompt: list[int], transports: list[str])
 
 
 async def exposed(both: Pair, prompt: list[int]) -> list[Row]:
-    """What of the transfer over a slow link is left after the first token, by chunks and by layers."""
-    seconds: defaultdict[str, list[float]] = defaultdict(list)
+    """What of the transfer over a slow link is left after the first token: chunks leave while the next are read."""
+    whole_s, exposed_s = [], []
     with SlowLink(Address(host="127.0.0.1", port=both.port), LINK_BYTES_PER_S) as link:
         for _ in range(SLOW_ROUNDS):
             await both.ask(do="prefill", tokens=prompt)
-            seconds["whole"].append((await both.push("tcp", prompt, link.address.port))["seconds"])
-            for name, by_layer in (("chunks", False), ("layers", True)):
-                done = await both.stream(prompt, link.address.port, by_layer=by_layer)
-                seconds[name].append(done["exposed_s"])
-    whole = statistics.median(seconds["whole"])
+            whole_s.append((await both.push("tcp", prompt, link.address.port))["seconds"])
+            exposed_s.append((await both.stream(prompt, link.address.port))["exposed_s"])
+    left, whole = statistics.median(exposed_s), statistics.median(whole_s)
     return [
         Row(
-            name=f"exposed transfer, {len(prompt):,} tokens at {LINK_BYTES_PER_S / 1e6:.0f} MB/s, by {name}",
-            unit="ms", value=statistics.median(seconds[name]) * 1e3, compared_with="whole transfer",
-            reference=whole * 1e3, ratio=statistics.median(seconds[name]) / whole, target=target, better="at most",
-            judged="share", details={"samples_s": seconds[name], "whole_s": seconds["whole"]},
+            name=f"exposed transfer, {len(prompt):,} tokens at {LINK_BYTES_PER_S / 1e6:.0f} MB/s", unit="ms",
+            value=left * 1e3, compared_with="whole transfer", reference=whole * 1e3, ratio=left / whole,
+            target=EXPOSED, better="at most", judged="share", details={"samples_s": exposed_s, "whole_s": whole_s},
         )
-        for name, target in (("chunks", EXPOSED), ("layers", None))
     ]  # fmt: skip
 
 
@@ -300,7 +296,7 @@ async def _measure(model: Path) -> list[Row]:
         rows += await exposed(both, prompt)
         for count in (SMALL, TOKENS):
             rows += await bandwidth(both, prompt, count, ["shared_memory", "tcp"])
-        if not why_no_nixl:  # last, since its threads do not rest
+        if not why_no_nixl:  # last, since its thread takes time from the others
             rows += [row for count in (SMALL, TOKENS) for row in await bandwidth(both, prompt, count, ["nixl"])]
     if why_no_nixl:
         rows.append(missing("hand-off bandwidth, NIXL", why_no_nixl))

@@ -89,12 +89,12 @@ class Prefiller:
         seconds = time.monotonic() - began
         return {"seconds": seconds, "cpu_s": _cpu_s() - cpu, "bytes": pushed.bytes, "transport": pushed.transport.value}
 
-    async def stream(self, ticket: str, port: int, tokens: list[int], by_layer: bool) -> dict[str, Any]:
+    async def stream(self, ticket: str, port: int, tokens: list[int]) -> dict[str, Any]:
         """Read a prompt and hand it over meanwhile by TCP; seconds from its first token until it was accepted."""
         handle = self._engine.reserve(len(tokens))
         sink = RequestSink()
         order = PushOrder("bench", ticket, Address(host="127.0.0.1", port=port), tokens, handle)
-        push = asyncio.create_task(self._sender("tcp", by_layer=by_layer).push(order, sink.computed))
+        push = asyncio.create_task(self._sender("tcp").push(order, sink.computed))
         try:
             self._engine.prefill(handle, tokens, SAMPLING, sink, report_progress=True)
             token = await sink.next_token()
@@ -118,18 +118,17 @@ class Prefiller:
             plain.recv(1)
             return {"seconds": time.monotonic() - began}
 
-    def _sender(self, transport: str, *, by_layer: bool = False) -> KVSender:
-        name = f"{transport} {by_layer}"
-        if name not in self._senders:
+    def _sender(self, transport: str) -> KVSender:
+        if transport not in self._senders:
             wanted = (KVTransport(transport), KVTransport.TCP)
-            self._senders[name] = KVSender(
+            self._senders[transport] = KVSender(
                 secret=SECRET,
                 engine=self._engine,
                 counters=TransferCounters(),
                 limits=LIMITS,
-                settings=TransferSettings(transports=wanted, by_layer=by_layer),
+                settings=TransferSettings(transports=wanted),
             )
-        return self._senders[name]
+        return self._senders[transport]
 
     async def close(self) -> None:
         for sender in self._senders.values():
