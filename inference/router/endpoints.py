@@ -16,7 +16,7 @@ from inference.contracts import auth, names
 from inference.contracts.generation import Finished
 from inference.contracts.routing import DeploymentRoute, ServingKeyEntry
 from inference.contracts.timings import RequestTiming
-from inference.router import openai_request
+from inference.router import openai_request, openapi
 from inference.router.config import RouterConfig
 from inference.router.door import Door
 from inference.router.edge import request_id_of, ttft_deadline_of
@@ -93,6 +93,7 @@ class Endpoints:
         return [
             web.post("/v1/chat/completions", self.chat),
             web.post("/v1/completions", self.completions),
+            web.get("/openapi.json", self.openapi),
             web.get(names.HEALTH_LIVE, self.health_live),
             web.get(names.HEALTH_READY, self.health_ready),
             web.get(names.METRICS, self.metrics),
@@ -103,6 +104,10 @@ class Endpoints:
 
     async def completions(self, request: web.Request) -> web.StreamResponse:
         return await self._serve(request, _COMPLETION)
+
+    async def openapi(self, request: web.Request) -> web.Response:
+        """What is served here, for tools that read such descriptions; no key is needed."""
+        return web.Response(body=openapi.document(), content_type="application/json")
 
     async def health_live(self, request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})

@@ -6,7 +6,7 @@ import codecs
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -100,9 +100,21 @@ class _Answer(msgspec.Struct, frozen=True, kw_only=True):
     object: str
     created: int
     model: str
-    choices: list[Any]
+    choices: Sequence[object]
     usage: Usage | UnsetType | None = UNSET
     tandem: RequestTiming | UnsetType = UNSET
+
+
+class ChatAnswer(_Answer, frozen=True, kw_only=True):
+    choices: list[_ChatChoice]
+
+
+class ChatChunk(_Answer, frozen=True, kw_only=True):
+    choices: list[_ChatChunkChoice]
+
+
+class CompletionAnswer(_Answer, frozen=True, kw_only=True):
+    choices: list[_TextChoice]
 
 
 @dataclass(slots=True)
@@ -193,7 +205,7 @@ class ChatShape:
 
     def whole(self, choices: Sequence[Choice], usage: Usage, timing: RequestTiming | None) -> bytes:
         return codec.encode(
-            _Answer(
+            ChatAnswer(
                 id=self._id,
                 object="chat.completion",
                 created=self._created,
@@ -214,7 +226,7 @@ class ChatShape:
 
     def _chunk(self, choices: list[_ChatChunkChoice], usage: Usage | UnsetType | None) -> bytes:
         return codec.encode(
-            _Answer(
+            ChatChunk(
                 id=self._id,
                 object="chat.completion.chunk",
                 created=self._created,
@@ -266,7 +278,7 @@ class CompletionShape:
         self, choices: list[_TextChoice], usage: Usage | UnsetType | None, timing: RequestTiming | None = None
     ) -> bytes:
         return codec.encode(
-            _Answer(
+            CompletionAnswer(
                 id=self._id,
                 object="text_completion",
                 created=self._created,

@@ -7,7 +7,7 @@ not offered is refused by name, so that nobody gets a different answer than he a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -19,6 +19,12 @@ from inference.router.openai_sampling import LARGEST, Count, Integer, ResponseFo
 from inference.router.openai_tools import ChoiceBody, ToolBody, ToolUse, read_tools
 
 MAX_PROMPTS = 64
+
+_TOKENS = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
+_ONE_PROMPT = {"anyOf": [{"type": "string"}, _TOKENS]}
+_PROMPT = {
+    "anyOf": [*_ONE_PROMPT["anyOf"], {"type": "array", "items": _ONE_PROMPT, "minItems": 1, "maxItems": MAX_PROMPTS}]
+}
 
 #: Fields that are not offered, with the values that ask for nothing (besides null).
 _NOT_OFFERED: dict[str, tuple[object, ...]] = {
@@ -110,7 +116,7 @@ class _Body(msgspec.Struct, kw_only=True):
     skip_special_tokens: bool | None = None
 
 
-class _ChatBody(_Body, kw_only=True):
+class ChatBody(_Body, kw_only=True):
     messages: list[MessageBody]
     max_completion_tokens: Count | None = None
     logprobs: bool | None = None
@@ -120,8 +126,8 @@ class _ChatBody(_Body, kw_only=True):
     parallel_tool_calls: bool | None = None
 
 
-class _CompletionBody(_Body, kw_only=True):
-    prompt: Any
+class CompletionBody(_Body, kw_only=True):
+    prompt: Annotated[Any, msgspec.Meta(extra_json_schema=_PROMPT)]
     logprobs: Count | None = None
     echo: bool | None = None
     add_special_tokens: bool | None = None
@@ -133,7 +139,7 @@ def read_chat(body: bytes) -> Asked:
     Raises:
         ApiError: 400 with the field at fault.
     """
-    chat = read_body(body, _ChatBody, _NOT_OFFERED_IN_CHAT)
+    chat = read_body(body, ChatBody, _NOT_OFFERED_IN_CHAT)
     tools = read_tools(chat.tools, chat.tool_choice, chat.parallel_tool_calls)
     prompt = ChatPrompt(messages=read_messages(chat.messages), tools=tools.tools if tools is not None else ())
     if chat.max_tokens is not None and chat.max_completion_tokens not in (None, chat.max_tokens):
@@ -148,7 +154,7 @@ def read_completion(body: bytes) -> Asked:
     Raises:
         ApiError: 400 with the field at fault.
     """
-    completion = read_body(body, _CompletionBody, _NOT_OFFERED_IN_COMPLETIONS)
+    completion = read_body(body, CompletionBody, _NOT_OFFERED_IN_COMPLETIONS)
     logprobs = None if completion.logprobs is None else alternatives("logprobs", completion.logprobs)
     if completion.echo and logprobs is not None:
         raise bad_request(
@@ -160,7 +166,7 @@ def read_completion(body: bytes) -> Asked:
     return replace(asked, echo=bool(completion.echo))
 
 
-def _chat_logprobs(chat: _ChatBody) -> int | None:
+def _chat_logprobs(chat: ChatBody) -> int | None:
     if chat.logprobs:
         return alternatives("top_logprobs", chat.top_logprobs or 0)
     if chat.top_logprobs:
@@ -168,7 +174,7 @@ def _chat_logprobs(chat: _ChatBody) -> int | None:
     return None
 
 
-def _prompts(body: _CompletionBody) -> tuple[Prompt, ...]:
+def _prompts(body: CompletionBody) -> tuple[Prompt, ...]:
     """One prompt, or a list of them."""
     prompts = read_prompts(body.prompt)
     if body.add_special_tokens is not False:
