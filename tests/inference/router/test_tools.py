@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from inference.contracts.errors import ErrorCode
 from inference.contracts.states import Role
 from inference.contracts.tools import ToolFormat, ToolGrammar
-from tests.inference.router.conftest import LONG, MODEL, SHORT, Bench
+from tests.inference.router.conftest import LONG, MODEL, SHORT, Bench, eventually
 from tests.inference.router.scripted import Misstep
 
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}]
@@ -149,6 +149,7 @@ async def test_an_attempt_that_failed_leaves_nothing_of_its_calls(bench: Bench) 
     other = bench.worker(Role.DECODE, pieces=bench.workers[1].pieces)
     await other.start()
     bench.publish()
+    await eventually(lambda: len(bench.router.tables.deployments[0].workers) == 3)
     for _ in range(4):
         async with bench.openai.chat.completions.stream(**ask(SHORT)) as stream:
             final = await stream.get_final_completion()
