@@ -6,7 +6,7 @@ import codecs
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -100,7 +100,7 @@ class _Answer(msgspec.Struct, frozen=True, kw_only=True):
     object: str
     created: int
     model: str
-    choices: Sequence[object]
+    choices: Sequence[Any]
     usage: Usage | UnsetType | None = UNSET
     tandem: RequestTiming | UnsetType = UNSET
 
