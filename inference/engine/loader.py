@@ -16,8 +16,11 @@ from transformers.utils import logging as transformers_logging
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.engine import gate
 from inference.engine.attention.seam import ATTENTION
+from inference.engine.kv_cache import KVGeometry
 from inference.engine.packed_linear import Packing, pack_linears
 from inference.engine.probe import DtypeChoice, choose_dtype
+from inference.engine.same_input import linear_calls
+from inference.engine.self_check import Reference, reference_of
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _HUB_FILES = ["*.safetensors", "*.json", "*.jinja", "tokenizer.model"]
@@ -29,7 +32,8 @@ _TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>")
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
     """directory: where its files are. eos_ids: tokens that end an answer. context_length: None when it knows none.
-    packing: what became of its linear layers. dtype_reason: why it is `dtype`."""
+    packing: what became of its linear layers. dtype_reason: why it is `dtype`. geometry: of its keys and values.
+    reference: what it computed before."""
 
     model: Any
     tokenizer: Any
@@ -39,6 +43,8 @@ class LoadedModel:
     context_length: int | None
     packing: Packing
     dtype_reason: str
+    geometry: KVGeometry
+    reference: Reference
 
     @property
     def config(self) -> Any:
@@ -65,6 +71,10 @@ def load(model_path: str, dtype_name: str, device: torch.device, revision: str =
     chosen = _dtype(dtype_name, device, config)
     model = _model(directory, chosen.dtype).to(device).eval()
     tokenizer = _tokenizer(directory)
+    with torch.inference_mode():
+        with linear_calls(model) as calls:
+            geometry = gate.probe_geometry(model, device)
+        reference = reference_of(model, device)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
@@ -73,7 +83,9 @@ def load(model_path: str, dtype_name: str, device: torch.device, revision: str =
         dtype_reason=chosen.reason,
         eos_ids=_eos_ids(model, tokenizer),
         context_length=getattr(config, "max_position_embeddings", None),
-        packing=pack_linears(model) if device.type == "cpu" else Packing(0, None, "only done on CPUs"),
+        geometry=geometry,
+        reference=reference,
+        packing=pack_linears(model, calls.groups()) if device.type == "cpu" else Packing(0, None, "only done on CPUs"),
     )
 
 

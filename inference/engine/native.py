@@ -23,10 +23,9 @@ from inference.engine.attention.seam import AttentionBackend
 from inference.engine.batch_loop import BatchLoop
 from inference.engine.fingerprint import digest_files, fingerprint
 from inference.engine.first_token import generate_one_token
-from inference.engine.gate import probe_geometry
 from inference.engine.heap import settle_heap
 from inference.engine.interface import Digest, EngineInfo, KVHandle, KVMemory, Sink, TokenIds
-from inference.engine.kv_cache import KVCache, KVGeometry
+from inference.engine.kv_cache import KVCache
 from inference.engine.loader import LoadedModel, load
 from inference.engine.model_runner import ModelRunner
 from inference.engine.probe import choose_threads
@@ -118,12 +117,12 @@ class NativeEngine:
             self._threads = chosen.threads
             self._log.info("threads chosen", threads=chosen.threads, reason=chosen.reason)
         loaded = load(self._model_path, self._settings.dtype, self._device, self._revision)
+        geometry, block_size = loaded.geometry, self._settings.block_size
+        attention = choose_attention(
+            geometry, loaded.config.num_attention_heads, loaded.dtype, self._device, block_size
+        )
         with torch.inference_mode():
-            geometry = probe_geometry(loaded.model, self._device)
-        heads, block_size = loaded.config.num_attention_heads, self._settings.block_size
-        attention = choose_attention(geometry, heads, loaded.dtype, self._device, block_size)
-        with torch.inference_mode():
-            check_against_reference(loaded.model, geometry, self._device, attention, block_size)
+            check_against_reference(loaded.model, loaded.reference, geometry, self._device, attention, block_size)
         self._log.info(
             "model loaded",
             dtype=str(loaded.dtype),
@@ -131,10 +130,11 @@ class NativeEngine:
             attention=attention.name,
             packing=asdict(loaded.packing),
         )
-        return self._assemble(loaded, geometry, attention)
+        return self._assemble(loaded, attention)
 
-    def _assemble(self, loaded: LoadedModel, geometry: KVGeometry, attention: AttentionBackend) -> _Parts:
-        info = _describe(self._model_name, loaded, geometry, self._settings)
+    def _assemble(self, loaded: LoadedModel, attention: AttentionBackend) -> _Parts:
+        geometry = loaded.geometry
+        info = _describe(self._model_name, loaded, self._settings)
         reservations = Reservations(
             info.kv_blocks_total,
             info.block_size,
@@ -375,13 +375,13 @@ def _check(settings: EngineSettings) -> None:
             raise TandemError(ErrorCode.INVALID_REQUEST, f"{name} is {value}; the least is {least}", name)
 
 
-def _describe(model_name: str, loaded: LoadedModel, geometry: KVGeometry, settings: EngineSettings) -> EngineInfo:
+def _describe(model_name: str, loaded: LoadedModel, settings: EngineSettings) -> EngineInfo:
     """What the engine will be.
 
     Raises:
         TandemError(INVALID_REQUEST): `max_model_len` is more than the model was made for.
     """
-    blocks = settings.kv_tokens // settings.block_size
+    geometry, blocks = loaded.geometry, settings.kv_tokens // settings.block_size
     own = loaded.context_length
     if settings.max_model_len is not None and own is not None and settings.max_model_len > own:
         raise TandemError(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,38 +35,76 @@ _TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3}
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """layers: how many were packed. gain: how many times as fast packed layers were when tried; None when they could
-    not be. reason: why none was packed, else empty."""
+    """layers: how many were packed, into so many products. gain: how many times as fast packed layers were when tried;
+    None when they could not be. reason: why none was packed, else empty."""
 
     layers: int
     gain: float | None
     reason: str = ""
+    products: int = 0
 
 
 class PackedLinear(nn.Module):
-    """As `layer`, whose weights it lays out anew.
+    """As `layers`, one after the other, whose weights it lays out anew.
 
     Raises:
         RuntimeError: torch was built without the operators, or they do not take these weights.
     """
 
-    def __init__(self, layer: nn.Linear) -> None:
+    def __init__(self, *layers: nn.Linear) -> None:
         super().__init__()
         try:
             # Not a parameter: its memory can't be seen as a matrix. Models do ask layers for the dtype of `weight`.
-            self.weight = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach())
+            self.weight = torch.ops.mkldnn._reorder_linear_weight(_stacked([layer.weight for layer in layers]))
         except AttributeError as error:
             raise RuntimeError("this build of torch has no packed linear layers") from error
-        self.bias = layer.bias
+        self.bias = None if layers[0].bias is None else torch.cat([layer.bias.detach() for layer in layers])
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, "none", [], "")
         return product
 
 
+class JoinedLinear(nn.Module):
+    """One of several layers that are given the same rows: the first computes the product of all."""
+
+    def __init__(self, joined: Joined, number: int) -> None:
+        super().__init__()
+        self._joined, self._number = joined, number
+
+    @property
+    def weight(self) -> torch.Tensor:
+        return self._joined.packed.weight
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return self._joined.part(self._number, rows)
+
+
+class Joined:
+    """`layers` of one input as one product. What the first leaves for the others is let go with the last of them."""
+
+    def __init__(self, layers: Sequence[nn.Linear]) -> None:
+        self.packed = PackedLinear(*layers)
+        self._sizes = [layer.out_features for layer in layers]
+        self._rows: torch.Tensor | None = None
+        self._parts: tuple[torch.Tensor, ...] = ()
+
+    def part(self, number: int, rows: torch.Tensor) -> torch.Tensor:
+        """The product of `rows` and layer `number`, whether the others were asked before or not."""
+        if number == 0 or rows is not self._rows:
+            self._rows, self._parts = rows, self.packed(rows).split(self._sizes, dim=-1)
+        part = self._parts[number]
+        if number == len(self._sizes) - 1:
+            self._rows, self._parts = None, ()
+        return part
+
+
 @torch.inference_mode()
-def pack_linears(model: nn.Module) -> Packing:
-    """Replace the large linear layers of `model` by packed ones, if those compute the same and are faster here."""
+def pack_linears(model: nn.Module, together: Iterable[tuple[nn.Linear, ...]] = ()) -> Packing:
+    """Replace the large linear layers of `model` by packed ones, if those compute the same and are faster here.
+
+    together: layers that are given the same rows one after the other. Many small products cost more than one large one.
+    """
     places = list(_large_linears(model))
     if not places:
         return Packing(0, None, "no layer is large enough")
@@ -76,14 +114,40 @@ def pack_linears(model: nn.Module) -> Packing:
         return Packing(0, None, str(error))
     if gain < _LEAST_GAIN:
         return Packing(0, gain, "the layers as they are do as well on this processor")
-    packed: dict[nn.Linear, PackedLinear] = {}
+    packed, products = _packed([layer for _, _, layer in places], together)
     for parent, name, layer in places:
-        if layer not in packed:
-            packed[layer] = PackedLinear(layer)
-            del layer.weight  # at no time more than one layer is held twice
         setattr(parent, name, packed[layer])
     _let_go_of_files(model)
-    return Packing(len(packed), gain)
+    return Packing(len(packed), gain, products=products)
+
+
+def _packed(
+    layers: list[nn.Linear], together: Iterable[tuple[nn.Linear, ...]]
+) -> tuple[dict[nn.Linear, PackedLinear | JoinedLinear], int]:
+    """What is to stand in place of each layer, and of how many products. The layers lose their weights."""
+    made: dict[nn.Linear, PackedLinear | JoinedLinear] = {}
+    large, products = set(layers), 0
+    for group in [*together, *((layer,) for layer in layers)]:
+        if any(layer in made or layer not in large for layer in group) or not _alike(group):
+            continue
+        if len(group) > 1:
+            joined = Joined(group)
+            made |= {layer: JoinedLinear(joined, number) for number, layer in enumerate(group)}
+        else:
+            made[group[0]] = PackedLinear(group[0])
+        products += 1
+        for layer in group:
+            del layer.weight  # at no time more than one product is held twice
+    return made, products
+
+
+def _alike(layers: Sequence[nn.Linear]) -> bool:
+    """Whether their weights can stand in one matrix."""
+    return len({(layer.in_features, layer.weight.dtype, layer.bias is None) for layer in layers}) == 1
+
+
+def _stacked(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    return parts[0].detach() if len(parts) == 1 else torch.cat([part.detach() for part in parts])
 
 
 def _let_go_of_files(model: nn.Module) -> None:

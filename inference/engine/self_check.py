@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -29,16 +30,37 @@ _LENGTHS = (9, 5)
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.15}
 
 
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a model computes as transformers runs it. logits: [prompts, vocabulary], after each prompt. windows: that
+    its masks have, in tokens."""
+
+    logits: torch.Tensor
+    windows: frozenset[int]
+
+
+def reference_of(model: Any, device: torch.device) -> Reference:
+    """To be computed before anything of `model` is replaced. Use within inference mode."""
+    masked: set[int] = set()
+    with _windows_noted(masked):
+        logits = torch.stack([_logits(model, prompt, device) for prompt in _prompts(model)])
+    return Reference(logits, frozenset(masked))
+
+
 def check_against_reference(
-    model: Any, geometry: KVGeometry, device: torch.device, attention: AttentionBackend, block_size: int
+    model: Any,
+    reference: Reference,
+    geometry: KVGeometry,
+    device: torch.device,
+    attention: AttentionBackend,
+    block_size: int,
 ) -> None:
-    """Compute the first token after two prompts in both ways. Use within inference mode.
+    """Compute what `reference` holds by the engine's path. Use within inference mode.
 
     Raises:
         TandemError(INVALID_REQUEST): they differ by more than rounding, or would after more tokens.
     """
-    generator = torch.Generator().manual_seed(0)
-    prompts = [torch.randint(model.config.vocab_size, (n,), generator=generator).tolist() for n in _LENGTHS]
+    prompts = _prompts(model)
     blocks = -(-max(_LENGTHS) // block_size)
     slots = len(prompts) * blocks * block_size
     cache = KVCache(geometry, slots, model.dtype, device, token_major=attention.token_major)
@@ -47,14 +69,17 @@ def check_against_reference(
     runner = ModelRunner(model, device, attention)
     runner.run(cache, [Piece(m, prompt[:-2], 0, False) for m, prompt in zip(maps, prompts, strict=True)])
     ours = runner.run(cache, [Piece(m, p[-2:], len(p) - 2, True) for m, p in zip(maps, prompts, strict=True)])
-    masked: set[int] = set()
-    with _windows_noted(masked):
-        theirs = [_reference(model, prompt, device) for prompt in prompts]
-    for row, expected in enumerate(theirs):
-        error = _relative_error(ours[row], expected)
+    for mine, expected in zip(ours, reference.logits, strict=True):
+        error = _relative_error(mine, expected)
         if not error <= _TOLERANCE[model.dtype]:
             raise refuse(f"its logits differ from those of its own attention by {error:.1%}")
-    _check_windows(model.config, {window for window in geometry.windows if window is not None}, masked)
+    told = {window for window in geometry.windows if window is not None}
+    _check_windows(model.config, told, set(reference.windows))
+
+
+def _prompts(model: Any) -> list[list[int]]:
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randint(model.config.vocab_size, (n,), generator=generator).tolist() for n in _LENGTHS]
 
 
 def _check_windows(config: Any, told: set[int], masked: set[int]) -> None:
@@ -84,7 +109,7 @@ def _windows_noted(found: set[int]) -> Iterator[None]:
         del ALL_MASK_ATTENTION_FUNCTIONS["eager"]
 
 
-def _reference(model: Any, prompt: list[int], device: torch.device) -> torch.Tensor:
+def _logits(model: Any, prompt: list[int], device: torch.device) -> torch.Tensor:
     model.set_attn_implementation("eager")
     try:
         logits: torch.Tensor = model(input_ids=torch.tensor([prompt], device=device), use_cache=False).logits

@@ -11,14 +11,16 @@ from transformers import AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.engine import self_check
+from inference.engine import packed_linear, self_check
 from inference.engine.attention import extents
 from inference.engine.attention.extents import ExtentAttention
 from inference.engine.attention.seam import ATTENTION
 from inference.engine.gate import check_config, probe_geometry
 from inference.engine.kv_cache import KVGeometry
 from inference.engine.loader import load
-from inference.engine.self_check import check_against_reference
+from inference.engine.packed_linear import pack_linears
+from inference.engine.same_input import linear_calls
+from inference.engine.self_check import check_against_reference, reference_of
 from inference.testing.tiny_model import FAMILIES, write_tiny_model
 
 CPU = torch.device("cpu")
@@ -98,12 +100,17 @@ def test_attention_sinks_are_seen_in_the_weights() -> None:
         probe_geometry(model, CPU)
 
 
+def check(model: Any) -> None:
+    reference = reference_of(model, CPU)
+    check_against_reference(model, reference, probe_geometry(model, CPU), CPU, ExtentAttention(), 16)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_supported_families_pass_all_gates(family: str, tmp_path: Path) -> None:
     model = load(str(write_tiny_model(tmp_path / family, family=family)), "auto", CPU).model
     with torch.inference_mode():
         geometry = probe_geometry(model, CPU)
-        check_against_reference(model, geometry, CPU, ExtentAttention(), 16)
+        check(model)
     assert geometry == KVGeometry(layers=4, kv_heads=2, head_size=16, windows=WINDOWS.get(family, ()))
     assert model.config._attn_implementation == ATTENTION
 
@@ -138,7 +145,23 @@ def test_a_family_that_passes_the_gates_is_computed_rightly_beyond_its_windows(f
     monkeypatch.setattr(self_check, "_LENGTHS", (90, 61))
     model = random_model(family)
     with torch.inference_mode():
-        check_against_reference(model, probe_geometry(model, CPU), CPU, ExtentAttention(), 16)
+        check(model)
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, *UNKNOWN])
+def test_layers_of_one_input_are_joined_in_any_family_without_harm(family: str, monkeypatch) -> None:
+    monkeypatch.setattr(packed_linear, "_LEAST_ELEMENTS", 0)
+    monkeypatch.setattr(packed_linear, "_gain", lambda _: 2.0)
+    model = random_model(family)
+    with torch.inference_mode():
+        with linear_calls(model) as calls:
+            geometry = probe_geometry(model, CPU)
+        reference = reference_of(model, CPU)
+        packing = pack_linears(model, calls.groups())
+        check_against_reference(model, reference, geometry, CPU, ExtentAttention(), 16)
+    assert packing.products > 0
+    if family in ("llama", "mistral", "qwen3"):
+        assert packing.layers - packing.products == 4 * (2 + 1)
 
 
 @pytest.mark.parametrize(("family", "where"), [("phimoe", "masks but not"), ("olmoe", "attention but not its masks")])
@@ -146,24 +169,23 @@ def test_a_window_that_only_one_of_masks_and_attention_knows_is_refused(family: 
     """Its prompts are shorter than the window, so the comparison alone would let it pass."""
     model = random_model(family)
     with torch.inference_mode(), pytest.raises(TandemError, match=f"{where}.* has a window of 24 tokens"):
-        check_against_reference(model, probe_geometry(model, CPU), CPU, ExtentAttention(), 16)
+        check(model)
     harmless = random_model(family, sliding_window=256)
     with torch.inference_mode():
-        check_against_reference(harmless, probe_geometry(harmless, CPU), CPU, ExtentAttention(), 16)
+        check(harmless)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_rounding_passes_the_comparison_and_a_wrong_scale_does_not(dtype: str, tmp_path: Path, monkeypatch) -> None:
     model = load(str(write_tiny_model(tmp_path / "model")), dtype, CPU).model
     with torch.inference_mode():
-        geometry = probe_geometry(model, CPU)
-        check_against_reference(model, geometry, CPU, ExtentAttention(), 16)
+        check(model)
         plain = extents.scaled_dot_product_attention
         monkeypatch.setattr(
             extents, "scaled_dot_product_attention", lambda *a, **kw: plain(*a, **(kw | {"scale": kw["scale"] * 2}))
         )
         with pytest.raises(TandemError, match="logits differ"):
-            check_against_reference(model, geometry, CPU, ExtentAttention(), 16)
+            check(model)
 
 
 def test_layers_that_make_unlike_keys_and_values_are_refused(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from inference.engine import packed_linear
-from inference.engine.packed_linear import PackedLinear, pack_linears
+from inference.engine.packed_linear import PackedLinear, Packing, pack_linears
+from inference.engine.same_input import linear_calls
 
 LARGE = 256
 
@@ -56,14 +57,79 @@ def test_a_packed_model_computes_the_same(dtype: torch.dtype, tolerance: float, 
         torch.testing.assert_close(model(ids), expected, rtol=tolerance, atol=tolerance)
 
 
+class Siblings(nn.Module):
+    """Three layers of one input, and one of another, as in attention."""
+
+    def __init__(self, dtype: torch.dtype = torch.float32, *, bias: bool = True) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.query = nn.Linear(LARGE, LARGE, bias, dtype=dtype)
+        self.key = nn.Linear(LARGE, 2 * LARGE, bias, dtype=dtype)
+        self.value = nn.Linear(LARGE, LARGE, bias, dtype=dtype)
+        self.output = nn.Linear(LARGE, LARGE, bias, dtype=dtype)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        mixed = self.query(rows) * self.key(rows)[..., :LARGE] + self.value(rows)
+        return self.output(mixed)
+
+
+def packed_together(model: nn.Module, given: torch.Tensor) -> Packing:
+    with linear_calls(model) as calls:
+        model(given)
+    return pack_linears(model, calls.groups())
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
+def test_layers_of_one_input_are_one_product(dtype: torch.dtype, tolerance: float, bias: bool) -> None:
+    if not packs(dtype):
+        pytest.skip(f"no packed layers of {dtype} here")
+    model = Siblings(dtype, bias=bias)
+    first, second = torch.randn(2, 1, 5, LARGE).to(dtype)
+    with torch.inference_mode():
+        expected = model(first), model(second)
+        packing = packed_together(model, first)
+        assert (packing.layers, packing.products) == (4, 2)
+        for given, wanted in zip((first, second, first), (*expected, expected[0]), strict=True):
+            torch.testing.assert_close(model(given), wanted, rtol=tolerance, atol=tolerance)
+
+
+def test_joined_layers_can_be_asked_in_any_order_and_with_rows_of_their_own() -> None:
+    model = Siblings()
+    first, second = torch.randn(2, 3, LARGE)
+    with torch.inference_mode():
+        expected = {name: getattr(model, name)(second) for name in ("query", "key", "value")}
+        packed_together(model, first)
+        model.query(first)
+        for name in ("value", "key", "query", "key"):
+            torch.testing.assert_close(getattr(model, name)(second), expected[name])
+
+
+def test_nothing_of_a_step_is_held_once_all_joined_layers_were_asked() -> None:
+    model = Siblings()
+    given = torch.randn(3, LARGE)
+    with torch.inference_mode():
+        packed_together(model, given)
+        model(given)
+    assert model.query._joined._rows is None
+    assert model.query.weight.dtype is torch.float32
+
+
+def test_layers_that_do_not_always_come_together_are_packed_apart() -> None:
+    model = Siblings()
+    given = torch.randn(3, LARGE)
+    with linear_calls(model) as calls:
+        model(given)
+        model.key(given.clone())
+    assert calls.groups() == [(model.query, model.value)]
+
+
 def test_small_layers_and_the_embedding_stay_as_they_are() -> None:
     model = Model()
     pack_linears(model)
     assert type(model.gate) is nn.Linear
     assert model.embedding.weight.shape == (LARGE, LARGE)
-    assert {name for name, _ in model.named_parameters()} == {
-        "embedding.weight", "inner.0.bias", "gate.weight", "gate.bias"
-    }  # fmt: skip
+    assert {name for name, _ in model.named_parameters()} == {"embedding.weight", "gate.weight", "gate.bias"}
 
 
 def test_a_layer_that_stands_in_two_places_is_packed_once() -> None:
