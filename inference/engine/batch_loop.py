@@ -143,7 +143,7 @@ class BatchLoop:
         for chunk in chunks:
             self._begin(chunk.sequence)
         try:
-            outcome = self._steps.run(chunks)
+            outcome = self._steps.run(chunks, self._layer_teller(chunks))
             self._failed_steps = 0
         except Exception as error:
             self._recover(chunks, error)
@@ -160,10 +160,25 @@ class BatchLoop:
         sequence.started = True
         self._tell(sequence, lambda sink: sink.started())
         if sequence.reading and sequence.computed:
-            cached = Progress(start=0, end=sequence.computed, done=False)
             self._count(Counter.CACHED_TOKENS, sequence.computed)
             if sequence.report_progress:
-                self._tell(sequence, lambda sink: sink.progress(cached))
+                self._tell_progress(sequence, Progress(0, sequence.computed, done=False))
+
+    def _layer_teller(self, chunks: list[Chunk]) -> Callable[[int], None] | None:
+        """Tells the sinks that want to hear of each layer, once: when a step is repeated, of those that are left."""
+        told = [chunk for chunk in chunks if chunk.sequence.by_layer and chunk.sequence.reading]
+        if not told:
+            return None
+
+        def tell(layer: int) -> None:
+            for chunk in told:
+                sequence = chunk.sequence
+                if layer == sequence.layers_told and self._is_here(sequence):
+                    sequence.layers_told += 1
+                    last = chunk.end == sequence.prompt_length
+                    self._tell_progress(sequence, Progress(chunk.start, chunk.end, last, range(layer, layer + 1)))
+
+        return tell
 
     def _record(self, chunks: list[Chunk], outcome: StepOutcome) -> None:
         """Move the sequences on, and tell their sinks."""
@@ -190,9 +205,9 @@ class BatchLoop:
     def _record_reading(self, chunk: Chunk) -> None:
         sequence = chunk.sequence
         self._count(Counter.PROMPT_TOKENS, chunk.end - chunk.start)
-        if sequence.report_progress:
-            progress = Progress(start=chunk.start, end=chunk.end, done=not sequence.reading)
-            self._tell(sequence, lambda sink: sink.progress(progress))
+        if sequence.report_progress and not sequence.layers_told:
+            self._tell_progress(sequence, Progress(chunk.start, chunk.end, done=not sequence.reading))
+        sequence.layers_told = 0
 
     def _start_beside(self, reader: Sequence, sibling: Sequence) -> None:
         """One more answer to the prompt that `reader` has read."""
@@ -229,7 +244,7 @@ class BatchLoop:
             try:
                 if len(chunks) == 1:
                     raise error
-                outcome = self._steps.run([chunk])
+                outcome = self._steps.run([chunk], self._layer_teller([chunk]))
             except Exception as own:
                 self._fail(chunk.sequence, own)
                 survivors += isinstance(own, TandemError) and own.code in CLIENT_ERRORS  # the engine is well
@@ -286,6 +301,9 @@ class BatchLoop:
     def _count(self, counter: Counter, amount: int) -> None:
         with self._changed:
             self._measured.count(counter, amount)
+
+    def _tell_progress(self, sequence: Sequence, progress: Progress) -> None:
+        self._tell(sequence, lambda sink: sink.progress(progress))
 
     def _tell(self, sequence: Sequence, call: Callable[[Sink], None]) -> None:
         """Call the sink. One that raises (its event loop is gone) ends its own request only."""

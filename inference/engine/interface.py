@@ -87,7 +87,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """KV of prompt tokens [start, end) is complete and may be exported. `done` on the last chunk. What was cached comes
+    """KV of prompt tokens [start, end) is complete and may be exported. done: of the last chunk. What was cached comes
     first, as a chunk of its own. layers: only of these; None: of all."""
 
     start: int
@@ -184,11 +184,13 @@ class Engine(Protocol):
         sink: Sink,
         *,
         report_progress: bool,
+        by_layer: bool = False,
         priority: int = 0,
     ) -> None:
         """Read the prompt and make the first token of every answer (one `token` call each), then stop; KV stays in
         `handle`, which needs room for the prompt alone.
 
+        by_layer: where the engine can tell, progress is reported of each layer once it is computed, not of the chunk.
         priority: of two requests the one with the smaller number is computed first."""
 
     def generate(

@@ -258,10 +258,11 @@ class NativeEngine:
         sink: Sink,
         *,
         report_progress: bool,
+        by_layer: bool = False,
         priority: int = 0,
     ) -> None:
         reader = self._reader(handle, token_ids, sampling, sink, priority)
-        reader.report_progress = report_progress
+        reader.report_progress, reader.by_layer = report_progress, report_progress and by_layer
         for answer in (reader, *reader.siblings):
             answer.prefill_only = True
         self._submit(handle, len(token_ids), [reader])

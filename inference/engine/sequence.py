@@ -16,8 +16,9 @@ class Sequence:
     token_ids: prompt, then answer. computed: leading tokens whose KV is in the blocks of `handle`. The last sampled
     token is never computed before the next one is wanted, so an answer of n tokens needs KV for n - 1 of them.
     answer: which of the answers of its request. siblings: further answers to the same prompt; they begin with tokens of
-    their own once it is read. prefill_only: ends with the first token of each answer. report_progress: tell the sink of
-    each computed chunk. shares: its KV is complete in every layer, so that others may use it.
+    their own once it is read. prefill_only: ends with the first token of each answer.
+    report_progress: tell the sink of each computed chunk. by_layer: of each layer instead; layers_told: how many layers
+    of the chunk under way it has heard of. shares: its KV is complete in every layer, so that others may use it.
     priority, arrival: the smaller number is computed first; `arrival` counts within one priority.
     """
 
@@ -32,6 +33,8 @@ class Sequence:
     computed: int = 0
     prefill_only: bool = False
     report_progress: bool = False
+    by_layer: bool = False
+    layers_told: int = 0
     shares: bool = True
     priority: int = 0
     arrival: int = 0

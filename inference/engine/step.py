@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -39,8 +40,11 @@ class StepRunner:
             with self._reservations.due_copies() as spans:
                 self._cache.copy(spans)
 
-    def run(self, chunks: list[Chunk]) -> StepOutcome:
-        """Compute `chunks`. Where one ends a prompt, the siblings of its sequence get their first token too."""
+    def run(self, chunks: list[Chunk], on_layer: Callable[[int], None] | None = None) -> StepOutcome:
+        """Compute `chunks`. Where one ends a prompt, the siblings of its sequence get their first token too.
+
+        on_layer: see `ModelRunner.run`.
+        """
         outcome = StepOutcome()
         with ExitStack() as pins:
             pieces: list[Piece] = []
@@ -57,7 +61,7 @@ class StepRunner:
                     groups.append([sequence, *(sequence.siblings if sequence.reading else ())])
             if not pieces:
                 return outcome
-            logits = self._runner.run(self._cache, pieces)
+            logits = self._runner.run(self._cache, pieces, on_layer)
         if groups:
             outcome.tokens.update(_sample(logits, groups))
         return outcome

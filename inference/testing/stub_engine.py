@@ -51,6 +51,7 @@ class _Request:
     sink: Sink
     only_prefill: bool = False
     report_progress: bool = False
+    by_layer: bool = False
     computed: int = 0
     started: bool = False
     answers: list[_Answer] = field(init=False)
@@ -243,9 +244,11 @@ class StubEngine:
         sink: Sink,
         *,
         report_progress: bool,
+        by_layer: bool = False,
         priority: int = 0,
     ) -> None:
         request = _Request(handle, token_ids, sampling, sink, only_prefill=True, report_progress=report_progress)
+        request.by_layer = by_layer
         self._submit(self._answered(request))
 
     def generate(
@@ -335,7 +338,8 @@ class StubEngine:
         with self._lock:
             self._window.count(Counter.PROMPT_TOKENS, end - start)
         if request.report_progress:
-            request.sink.progress(Progress(start=start, end=end, done=request.read))
+            for layers in [range(layer, layer + 1) for layer in range(LAYERS)] if request.by_layer else [None]:
+                request.sink.progress(Progress(start=start, end=end, done=request.read, layers=layers))
         if request.read:
             self._refuse(FaultPoint.AFTER_PREFILL)
             self._emit(request)

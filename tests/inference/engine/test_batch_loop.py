@@ -38,10 +38,12 @@ class CountingRunner:
         self.poison = POISON
         self.error: Exception = RuntimeError("the model choked")
 
-    def run(self, _cache: object, pieces: list[Piece]) -> torch.Tensor:
+    def run(self, _cache: object, pieces: list[Piece], on_layer: Callable[[int], None] | None = None) -> torch.Tensor:
         self.entered.set()
         assert self.gate.wait(DEADLINE_S)
         self.steps.append(pieces)
+        for layer in range(2) if on_layer is not None else ():
+            on_layer(layer)
         if any(self.poison in piece.token_ids for piece in pieces):
             raise self.error
         last = [piece.token_ids[-1] for piece in pieces if piece.wants_logits]
@@ -331,6 +333,22 @@ def test_a_window_holds_what_was_measured_since_the_last_one(rig: Rig) -> None:
     empty = Window(second=0, source="", deployment="")
     rig.loop.drain_window(empty)
     assert empty.empty
+
+
+def test_each_layer_is_told_once_and_before_the_token_also_when_a_step_is_repeated(rig: Rig) -> None:
+    sink = Recorder(ends_with_prefill=True)
+    rig.runner.close()
+    _, first = rig.submit([9], greedy(1))
+    assert rig.runner.entered.wait(DEADLINE_S)
+    rig.submit([1, POISON])
+    rig.submit([1, 2, 3], sink=sink, prefill_only=True, report_progress=True, by_layer=True)
+    rig.runner.gate.set()
+    assert sink.wait().ids == [4]
+    assert first.wait().ids == [10]
+    assert [(chunk.start, chunk.end, chunk.layers) for chunk in sink.chunks] == [
+        (0, 3, range(0, 1)),
+        (0, 3, range(1, 2)),
+    ]
 
 
 # -- KV that is shared -------------------------------------------------------------------------------------

@@ -31,10 +31,10 @@ def test_an_engine_whose_model_computes_nothing_does_not_start(
     """What the comparison at load time can't see: here the arena of the real size is what does not work."""
     run = ModelRunner.run
 
-    def fail(self, cache, pieces):
+    def fail(self, cache, pieces, on_layer=None):
         if cache._arena.shape[3] > 1024:
             raise RuntimeError("no kernel image is available")
-        return run(self, cache, pieces)
+        return run(self, cache, pieces, on_layer)
 
     monkeypatch.setattr(ModelRunner, "run", fail)
     with pytest.raises(TandemError, match="no kernel image") as failed:

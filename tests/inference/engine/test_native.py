@@ -16,6 +16,7 @@ from inference.contracts.generation import Sampling, TextPrompt
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import FinishReason, Role
 from inference.engine import loader, native
+from inference.engine.interface import KVHandle, Progress
 from inference.engine.native import NativeEngine
 from inference.testing.tiny_model import END_ID, FAMILIES, VOCAB_SIZE
 from tests.inference.engine.conftest import EngineBuilder
@@ -67,6 +68,38 @@ def test_answers_of_two_engines_equal_generate(
         assert hand_over(prefill, decode, prompt, unending(), layers_at_once).ids == expected
     decode.release(wall)
     assert prefill.load().kv_blocks_used == decode.load().kv_blocks_used == 0
+
+
+class Copying(Recorder):
+    """Copies the KV of what it is told of at once, while the engine's step is under way."""
+
+    def __init__(self, source: NativeEngine, origin: KVHandle, target: NativeEngine, place: KVHandle) -> None:
+        super().__init__(ends_with_prefill=True)
+        self._source, self._origin, self._target, self._place = source, origin, target, place
+
+    def progress(self, progress: Progress) -> None:
+        super().progress(progress)
+        what = (progress.layers or range(self._source.info.layers), progress.start, progress.end)
+        kv = b"".join(self._source.export_kv(self._origin, *what))
+        self._target.import_kv(self._place, *what, memoryview(kv))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_kv_of_a_layer_is_complete_when_it_is_told(family, start_engine: EngineBuilder, tiny_model, generated) -> None:
+    prefill, decode = [start_engine(tiny_model(family), prefill_chunk_tokens=16) for _ in range(2)]
+    for prompt, expected in zip(PROMPTS, generated(family), strict=True):
+        origin, place = prefill.reserve(len(prompt)), decode.reserve(len(prompt) + ANSWER)
+        first, rest = Copying(prefill, origin, decode, place), Recorder()
+        prefill.prefill(origin, prompt, unending(), first, report_progress=True, by_layer=True)
+        first.wait()
+        prefill.release(origin)
+        chunks = [(start, min(start + 16, len(prompt))) for start in range(0, len(prompt), 16)]
+        assert [(told.start, told.end, told.layers) for told in first.chunks] == [
+            (*chunk, range(layer, layer + 1)) for chunk in chunks for layer in range(prefill.info.layers)
+        ]
+        decode.resume(place, prompt, tuple(first.ids), unending(), rest)
+        assert first.ids + rest.wait().ids == expected
+        decode.release(place)
 
 
 def test_a_handed_over_request_joins_a_running_batch(start_engine: EngineBuilder, generated) -> None:

@@ -115,6 +115,16 @@ def test_progress_covers_the_prompt_in_order(engine):
     assert [p.done for p in told.ranges] == [False, False, True]
 
 
+def test_progress_may_be_told_of_each_layer(engine):
+    handle, told = engine.reserve(len(IDS)), Told()
+    engine.prefill(handle, IDS, GREEDY, told, report_progress=True, by_layer=True)
+    told.next()
+    chunks = [(0, 16), (16, 32), (32, len(IDS))]
+    assert [(p.start, p.end, p.layers) for p in told.ranges] == [
+        (start, end, range(layer, layer + 1)) for start, end in chunks for layer in range(LAYERS)
+    ]
+
+
 def test_kv_may_travel_layer_by_layer(engine):
     handle, told = engine.reserve(len(IDS)), Told()
     engine.prefill(handle, IDS, GREEDY, told, report_progress=True)
