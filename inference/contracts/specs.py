@@ -25,6 +25,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     kv_streams: TCP connections that carry the KV of one prompt.
     kv_wire_dtype: "bfloat16" halves the bytes of float32 KV on TCP; answers may then differ from those of one process,
     so it is off ("") unless asked for.
+    kv_by_layer: each layer of a chunk leaves once it is computed, not the whole chunk afterwards; on CPUs only.
     """
 
     dtype: str = "auto"
@@ -39,6 +40,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     kv_transports: tuple[KVTransport, ...] = (KVTransport.SHARED_MEMORY, KVTransport.TCP)
     kv_streams: int = 2
     kv_wire_dtype: str = ""
+    kv_by_layer: bool = False
 
 
 class DeviceAssignment(msgspec.Struct, frozen=True, kw_only=True):

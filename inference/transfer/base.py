@@ -55,12 +55,13 @@ class TransferSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     transports: may be used, the best first; TCP always may. streams: TCP connections that carry one fill.
     wire_dtype: "bfloat16" halves the bytes of float32 KV over TCP; answers may then differ from those of one process,
-    so it is off ("") unless asked for.
+    so it is off ("") unless asked for. by_layer: send each layer once it is computed, not the whole chunk afterwards.
     """
 
     transports: tuple[KVTransport, ...] = (KVTransport.SHARED_MEMORY, KVTransport.TCP)
     streams: int = 2
     wire_dtype: str = ""
+    by_layer: bool = False
 
 
 @dataclass(slots=True)

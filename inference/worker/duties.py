@@ -48,15 +48,18 @@ class Duties:
             on_expired=lambda: self._counters.fail("receiver", ErrorCode.TICKET_EXPIRED),
         )
         self.answers = AnswerService(state, self.tickets, recorder, self.load)
+        travel = limits.handoff or _as_set(spec.settings)
         self._sender = KVSender(
             secret=secret,
             engine=engine,
             counters=self._counters,
             limits=limits.transfer,
-            settings=limits.handoff or _as_set(spec.settings),
+            settings=travel,
             tls=tls.client if tls is not None else None,
         )
-        self.prefills = PrefillService(state, self._blocks, recorder, self._counters, self._sender, self.load)
+        self.prefills = PrefillService(
+            state, self._blocks, recorder, self._counters, self._sender, self.load, by_layer=travel.by_layer
+        )
         self.metrics = WorkerMetrics(spec, recorder, self._counters, self.load_if_ready)
         self._receiver: KVReceiver | None = None
         if spec.role is Role.DECODE:
@@ -120,5 +123,8 @@ class Duties:
 
 def _as_set(settings: EngineSettings) -> TransferSettings:
     return TransferSettings(
-        transports=settings.kv_transports, streams=settings.kv_streams, wire_dtype=settings.kv_wire_dtype
+        transports=settings.kv_transports,
+        streams=settings.kv_streams,
+        wire_dtype=settings.kv_wire_dtype,
+        by_layer=settings.kv_by_layer,
     )

@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 class PrefillService:
     """All prefills of one worker. live: how many are under way, each until its hand-off is decided. load: what the
-    worker has to do now."""
+    worker has to do now. by_layer: KV leaves layer by layer, not chunk by chunk."""
 
     def __init__(
         self,
@@ -45,6 +45,8 @@ class PrefillService:
         counters: TransferCounters,
         sender: KVSender,
         load: Callable[[], WorkerLoad],
+        *,
+        by_layer: bool,
     ) -> None:
         self._state = state
         self._blocks = blocks
@@ -52,6 +54,7 @@ class PrefillService:
         self._counters = counters
         self._sender = sender
         self._load = load
+        self._by_layer = by_layer
         self.live = 0
 
     @contextlib.asynccontextmanager
@@ -107,6 +110,7 @@ class PrefillService:
                 order.sampling,
                 sink,
                 report_progress=order.sampling.max_tokens > 1,  # else the first token ends the answer
+                by_layer=self._by_layer,
                 priority=order.priority,
             )
             tokens = await self._first_tokens(sink, push, order.sampling.n)

@@ -452,6 +452,7 @@ export interface DeploymentView {
  * kv_streams: TCP connections that carry the KV of one prompt.
  * kv_wire_dtype: "bfloat16" halves the bytes of float32 KV on TCP; answers may then differ from those of one process,
  * so it is off ("") unless asked for.
+ * kv_by_layer: each layer of a chunk leaves once it is computed, not the whole chunk afterwards; on CPUs only.
  */
 export interface EngineSettings {
   readonly dtype: string;
@@ -466,6 +467,7 @@ export interface EngineSettings {
   readonly kv_transports: readonly KVTransport[];
   readonly kv_streams: number;
   readonly kv_wire_dtype: string;
+  readonly kv_by_layer: boolean;
 }
 
 /** refusals: why workers that are wanted could not be placed, one sentence each. */
@@ -902,6 +904,7 @@ export const DEFAULT_ENGINE_SETTINGS: EngineSettings = {
   kv_transports: ["shared_memory", "tcp"],
   kv_streams: 2,
   kv_wire_dtype: "",
+  kv_by_layer: false,
 };
 
 export const DEFAULT_ROUTING_POLICY: RoutingPolicy = {

@@ -65,6 +65,7 @@ def test_settings_keep_what_is_not_given() -> None:
     assert engine_settings(["max_model_len=100"], base) == EngineSettings(kv_tokens=4096, max_model_len=100)
     assert engine_settings(["max_model_len=none"]).max_model_len is None
     assert engine_settings(["kv_transports=nixl,tcp"]).kv_transports == (KVTransport.NIXL, KVTransport.TCP)
+    assert engine_settings(["kv_by_layer=true"]).kv_by_layer
     assert engine_settings(["kv_transports=none", "prefix_cache=false"]) == EngineSettings(
         kv_transports=(), prefix_cache=False
     )

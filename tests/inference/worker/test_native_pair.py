@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -13,6 +15,7 @@ from inference.contracts.generation import ChatMessage, ChatPrompt, Finished, Pr
 from inference.contracts.reports import Address
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import KVTransport, PrefillPath, Role
+from inference.engine.model_runner import ModelRunner
 from inference.engine.native import NativeEngine
 from inference.testing.fleet import SECRET, stub_spec
 from inference.testing.tampered_link import TamperedLink
@@ -21,6 +24,7 @@ from inference.testing.worker_client import WorkerClient, collect, failure
 from inference.transfer.base import TransferSettings
 from inference.worker.limits import WorkerLimits
 from inference.worker.server import WorkerServer
+from inference.worker.sink import RequestSink
 
 PROMPTS = [
     TextPrompt(text="x"),
@@ -121,6 +125,56 @@ async def test_the_kv_counted_is_the_prompts(client, tiny):
         await collect(client.generate(decode, ticket, PrefillPath.HANDOFF))
         status = await client.status(decode)
         assert status.load.kv_bytes_received == len(ticket.token_ids) * BYTES_PER_TOKEN
+
+
+@pytest.mark.parametrize("transport", [KVTransport.TCP, KVTransport.SHARED_MEMORY])
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma3_text"])  # the last two with windows
+async def test_layers_that_travel_as_they_are_computed_are_answered_alike(client, tmp_path, family, transport):
+    model = write_tiny_model(tmp_path / family, family=family)
+    sampling = Sampling(max_tokens=12, temperature=0.0)
+    async with pair(model, kv_transports=(transport,), kv_by_layer=True) as addresses:
+        for prompt in PROMPTS:
+            await equal(client, addresses, prompt, sampling)
+        sent, received = [(await client.status(address)).load for address in addresses]
+        assert sent.kv_bytes_sent == received.kv_bytes_received > 0
+        assert f'transport="{transport}"' in await client.metrics(addresses[0])
+
+
+@pytest.mark.parametrize("transport", [KVTransport.TCP, KVTransport.SHARED_MEMORY])
+async def test_layers_of_a_chunk_have_arrived_before_it_is_computed(client, tiny, monkeypatch, transport):
+    """The engine waits in its step, at each layer, until decode has it."""
+    arrived, come = Counter(), threading.Condition()
+    import_kv, progress, run = NativeEngine.import_kv, RequestSink.progress, ModelRunner.run
+    order = []
+
+    def noted_import(engine, handle, layers, start, end, *given):
+        import_kv(engine, handle, layers, start, end, *given)
+        with come:
+            arrived.update(dict.fromkeys(layers, end - start))
+            come.notify_all()
+
+    def awaited_progress(sink, told):
+        progress(sink, told)
+        (layer,) = told.layers
+        with come:
+            assert come.wait_for(lambda: arrived[layer] == told.end, 10), "KV that was told of did not arrive"
+        order.append((layer, told.end))
+
+    def noted_run(runner, cache, pieces, on_layer=None):
+        logits = run(runner, cache, pieces, on_layer)
+        if on_layer is not None:
+            order.append("computed")
+        return logits
+
+    monkeypatch.setattr(NativeEngine, "import_kv", noted_import)
+    monkeypatch.setattr(RequestSink, "progress", awaited_progress)
+    monkeypatch.setattr(ModelRunner, "run", noted_run)
+    async with pair(tiny, kv_transports=(transport,), kv_by_layer=True, prefix_cache=False) as addresses:
+        answer = await client.answer_by_handoff(*addresses, PROMPTS[4], Sampling(max_tokens=4, temperature=0.0))
+    length = answer.end.prompt_tokens
+    ends = [min(start + 32, length) for start in range(0, length, 32)]
+    assert len(ends) > 3
+    assert order == [event for end in ends for event in (*((layer, end) for layer in range(4)), "computed")]
 
 
 async def test_what_was_read_before_is_told_as_cached_whoever_reads_it(client, tiny):

@@ -42,6 +42,9 @@ describe("a roll-out", () => {
     expect(settingChanges(DEFAULT_ENGINE_SETTINGS, overTcp)).toEqual([
       { name: "kv_transports", before: "shared_memory, tcp", after: "tcp" },
     ]);
+    expect(settingChanges(overTcp, { ...overTcp, kv_by_layer: true })).toEqual([
+      { name: "kv_by_layer", before: "off", after: "on" },
+    ]);
     expect(settingChanges(overTcp, { ...overTcp, kv_transports: ["tcp"] })).toEqual([]);
   });
 });

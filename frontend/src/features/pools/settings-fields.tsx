@@ -31,6 +31,7 @@ export function SettingsFields({ input }: SettingsFieldsProps) {
   const { onChange, value, ...limit } = input("max_model_len") as Props<number | null>;
   const itl = input("itl_target_s") as Props<number>;
   const sharing = input("prefix_cache") as Props<boolean>;
+  const byLayer = input("kv_by_layer") as Props<boolean>;
   return (
     <Stack gap="md">
       <SimpleGrid cols={{ base: 1, xs: 2 }}>
@@ -108,6 +109,12 @@ export function SettingsFields({ input }: SettingsFieldsProps) {
         description="Requests share the KV of equal beginnings of their prompts"
         checked={sharing.value}
         onChange={(event) => sharing.onChange(event.currentTarget.checked)}
+      />
+      <Switch
+        label="KV by layer"
+        description="On CPUs each layer of a chunk leaves once it is computed, not the chunk afterwards"
+        checked={byLayer.value}
+        onChange={(event) => byLayer.onChange(event.currentTarget.checked)}
       />
     </Stack>
   );

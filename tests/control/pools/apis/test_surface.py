@@ -41,13 +41,13 @@ def test_nobody_sees_anything_without_a_login(world: World) -> None:
 
 def test_deploying_answers_with_the_deployment_and_its_operation(world: World, api: APIClient) -> None:
     world.node("a")
-    answered = api.post(DEPLOYMENTS, {**PAIR, "settings": {"kv_tokens": 4096}}, format="json")
+    answered = api.post(DEPLOYMENTS, {**PAIR, "settings": {"kv_tokens": 4096, "kv_by_layer": True}}, format="json")
 
     assert answered.status_code == 201
     view = msgspec.convert(answered.json()["deployment"], DeploymentView)
     operation = msgspec.convert(answered.json()["operation"], OperationView)
     assert (view.name, view.model, view.serving, view.status) == ("m", "tiny", False, "Starting: 0 of 2 workers ready.")
-    assert view.settings.kv_tokens == 4096
+    assert (view.settings.kv_tokens, view.settings.kv_by_layer) == (4096, True)
     assert [(pool.role, pool.replicas, pool.generation) for pool in view.pools] == [("prefill", 1, 1), ("decode", 1, 1)]
     assert (operation.target, operation.after, operation.requested_by) == ("m", "1 prefill + 1 decode", OPERATOR)
 
