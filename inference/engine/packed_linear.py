@@ -19,6 +19,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from inference.engine.threads import one_thread
+
 #: Matrices with fewer elements stay in the cache anyway.
 _LEAST_ELEMENTS = 2**16
 
@@ -74,7 +76,8 @@ class JoinedLinear(nn.Module):
 
     @property
     def weight(self) -> torch.Tensor:
-        return self._joined.packed.weight
+        weight: torch.Tensor = self._joined.packed.weight
+        return weight
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         return self._joined.part(self._number, rows)
@@ -109,7 +112,8 @@ def pack_linears(model: nn.Module, together: Iterable[tuple[nn.Linear, ...]] = (
     if not places:
         return Packing(0, None, "no layer is large enough")
     try:
-        gain = _gain([layer for _, _, layer in places])
+        with one_thread():
+            gain = _gain([layer for _, _, layer in places])
     except (RuntimeError, NotImplementedError) as error:
         return Packing(0, None, str(error))
     if gain < _LEAST_GAIN:
@@ -196,10 +200,11 @@ def _check_equal(layer: nn.Linear, other: PackedLinear, given: torch.Tensor) -> 
 
 
 def _seconds(layer: Callable[[torch.Tensor], torch.Tensor], given: torch.Tensor) -> float:
-    """The shortest of a few runs, as other processes only ever make a run longer."""
+    """The shortest of a few runs, of this thread alone: what else the host does at the start of a worker must not
+    decide how it computes from then on."""
     times: list[float] = []
     for _ in range(_TRIES + 1):
-        begin = time.perf_counter()
+        begin = time.thread_time()
         layer(given)
-        times.append(time.perf_counter() - begin)
+        times.append(time.thread_time() - begin)
     return min(times[1:])

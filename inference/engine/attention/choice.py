@@ -17,6 +17,7 @@ from inference.engine.attention.seam import AttentionBackend, Segment
 from inference.engine.block_manager import Extent
 from inference.engine.kv_cache import KVCache, KVGeometry
 from inference.engine.reservations import SlotMap
+from inference.engine.threads import one_thread
 
 log = structlog.get_logger()
 
@@ -62,9 +63,10 @@ def _candidates(
         log.info("answers are attended by torch's operator", reason=str(reason))
         kernel = None
     try:
-        products = _seconds(CpuAttention(None, True), geometry, heads, dtype) < _seconds(
-            CpuAttention(None, False), geometry, heads, dtype
-        )
+        with one_thread():
+            products = _seconds(CpuAttention(None, True), geometry, heads, dtype) < _seconds(
+                CpuAttention(None, False), geometry, heads, dtype
+            )
     except (RuntimeError, NotImplementedError, AttributeError):
         products = False
     yield CpuAttention(kernel, products)
@@ -72,13 +74,13 @@ def _candidates(
 
 
 def _seconds(backend: AttentionBackend, geometry: KVGeometry, heads: int, dtype: torch.dtype) -> float:
-    """How long a chunk of a prompt takes: the shortest of a few runs, as others only ever make a run longer."""
+    """How long a chunk of a prompt takes this thread: the shortest of a few runs. Other processes hardly count."""
     trial = _Trial(geometry, heads, dtype, torch.device("cpu"), 16, ((_TIMED_PAST, _TIMED_ROWS),))
     times: list[float] = []
     for _ in range(_TRIES + 1):
-        begin = time.perf_counter()
+        begin = time.thread_time()
         trial.run(backend, None)
-        times.append(time.perf_counter() - begin)
+        times.append(time.thread_time() - begin)
     return min(times[1:])
 
 

@@ -29,7 +29,7 @@ def test_one_core_needs_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("gain", "dtype"), [(4.0, torch.bfloat16), (1.8, torch.float32), (0.5, torch.float32)])
 def test_bfloat16_is_used_where_it_gains_much(monkeypatch: pytest.MonkeyPatch, gain: float, dtype: torch.dtype) -> None:
-    monkeypatch.setattr(probe, "_seconds", lambda _, rows, dtype: 1.0 if dtype is torch.float32 else 1.0 / gain)
+    monkeypatch.setattr(probe, "_seconds", lambda _, rows, dtype, clock: 1.0 if dtype is torch.float32 else 1.0 / gain)
     chosen = choose_dtype(torch.bfloat16)
     assert chosen.dtype is dtype
     assert f"{gain:.1f} times as fast" in chosen.reason
