@@ -21,7 +21,7 @@ from inference.engine import chat
 from inference.engine.attention.choice import choose_attention
 from inference.engine.attention.seam import AttentionBackend
 from inference.engine.batch_loop import BatchLoop
-from inference.engine.fingerprint import digest_files, fingerprint
+from inference.engine.description import check_settings, describe
 from inference.engine.first_token import generate_one_token
 from inference.engine.heap import settle_heap
 from inference.engine.interface import Digest, EngineInfo, KVHandle, KVMemory, Sink, TokenIds
@@ -43,8 +43,6 @@ log = structlog.get_logger()
 
 #: Longest that the first token may take; big models on few cores take seconds.
 _FIRST_TOKEN_S = 120.0
-
-_LEAST = {"block_size": 1, "max_running": 1, "prefill_chunk_tokens": 0, "threads": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ class NativeEngine:
         return self._parts.info
 
     def start(self) -> None:
-        _check(self._settings)
+        check_settings(self._settings)
         if self._device.type == "cuda" and not torch.cuda.is_available():
             raise RuntimeError(f"this worker was given {self._device}, but torch sees no CUDA device")
         self._started = in_passing_thread(self._build)
@@ -134,7 +132,7 @@ class NativeEngine:
 
     def _assemble(self, loaded: LoadedModel, attention: AttentionBackend) -> _Parts:
         geometry = loaded.geometry
-        info = _describe(self._model_name, loaded, self._settings)
+        info = describe(self._model_name, loaded, self._settings)
         reservations = Reservations(
             info.kv_blocks_total,
             info.block_size,
@@ -362,53 +360,3 @@ class NativeEngine:
         if self._started is None:
             raise TandemError(ErrorCode.NOT_READY, "the engine has not started")
         return self._started
-
-
-def _check(settings: EngineSettings) -> None:
-    """Refuse settings that no model can be run with.
-
-    Raises:
-        TandemError(INVALID_REQUEST): names the field.
-    """
-    for name, least in (_LEAST | {"kv_tokens": settings.block_size}).items():
-        value = getattr(settings, name)
-        if value < least:
-            raise TandemError(ErrorCode.INVALID_REQUEST, f"{name} is {value}; the least is {least}", name)
-
-
-def _describe(model_name: str, loaded: LoadedModel, settings: EngineSettings) -> EngineInfo:
-    """What the engine will be.
-
-    Raises:
-        TandemError(INVALID_REQUEST): `max_model_len` is more than the model was made for.
-    """
-    geometry, blocks = loaded.geometry, settings.kv_tokens // settings.block_size
-    own = loaded.context_length
-    if settings.max_model_len is not None and own is not None and settings.max_model_len > own:
-        raise TandemError(
-            ErrorCode.INVALID_REQUEST,
-            f"max_model_len is {settings.max_model_len}, but the model was made for {own} tokens",
-            "max_model_len",
-        )
-    limits = [blocks * settings.block_size, settings.max_model_len, own]
-    dtype_name = str(loaded.dtype).removeprefix("torch.")
-    return EngineInfo(
-        model_name=model_name,
-        fingerprint=fingerprint(
-            loaded.config,
-            geometry,
-            dtype_name,
-            settings.block_size,
-            loaded.eos_ids,
-            digest_files(loaded.directory),
-        ),
-        context_length=min(limit for limit in limits if limit is not None),
-        vocab_size=loaded.config.vocab_size,
-        block_size=settings.block_size,
-        kv_blocks_total=blocks,
-        kv_bytes_per_token=geometry.bytes_per_token(loaded.dtype),
-        layers=geometry.layers,
-        windows=geometry.windows,
-        kv_dtype=dtype_name,
-        tool_format=chat.tool_format(loaded.tokenizer),
-    )
