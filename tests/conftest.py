@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 import structlog
 from hypothesis import settings
 
+from tests.steady_loop import SteadyLoop
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # The same examples each time, and no deadline per example: the machine may be busy.
 settings.register_profile("tandem", deadline=None, derandomize=True)
 settings.load_profile("tandem")
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    return {"steady": SteadyLoop}
 
 
 @pytest.fixture(autouse=True)

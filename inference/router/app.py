@@ -16,23 +16,23 @@ from redis.backoff import NoBackoff
 
 from inference.contracts.worker import PairReport
 from inference.process.tasks import Background, end, keep_running
+from inference.router.admission.fair_queue import WaitingRoom
+from inference.router.admission.key_limits import WINDOW_S, KeyLimits
+from inference.router.admission.key_use import KeyUse
+from inference.router.choosing.load import LiveRequests
 from inference.router.config import RouterConfig
-from inference.router.door import Door
-from inference.router.edge import put_headers, speak_openai
-from inference.router.endpoints import Endpoints
-from inference.router.fair_queue import WaitingRoom
-from inference.router.figures import Figures
-from inference.router.key_limits import WINDOW_S, KeyLimits
-from inference.router.key_use import KeyUse
-from inference.router.load import LiveRequests
-from inference.router.metrics import Metrics
-from inference.router.model_endpoints import ModelEndpoints
-from inference.router.pairs import Pair, Pairs
-from inference.router.relay import Relay
-from inference.router.shared_metrics import SharedMetrics
 from inference.router.table import TableKeeper
-from inference.router.telemetry import Telemetry
-from inference.router.worker_client import WorkerClient
+from inference.router.telling.metrics import Metrics
+from inference.router.telling.shared_metrics import SharedMetrics
+from inference.router.telling.windows import Telemetry
+from inference.router.travel.relay import Relay
+from inference.router.web.door import Door
+from inference.router.web.edge import put_headers, speak_openai
+from inference.router.web.endpoints import Endpoints
+from inference.router.web.model_endpoints import ModelEndpoints
+from inference.router.workers.client import WorkerClient
+from inference.router.workers.figures import Figures
+from inference.router.workers.pairs import Pair, Pairs
 
 _FORCED_STOP_S = 1.0
 

@@ -18,8 +18,8 @@ from redis.exceptions import RedisError
 from inference.contracts import codec, names
 from inference.contracts.routing import DeploymentRoute, KeyTable, RoutingTable
 from inference.process.files import write_atomically
-from inference.router.keys import Keyring
-from inference.router.roster import Roster, roster_of
+from inference.router.admission.keys import Keyring
+from inference.router.choosing.roster import Roster, roster_of
 
 CACHE_FILE = "router-tables.json"
 _FIRST_PAUSE_S = 0.1

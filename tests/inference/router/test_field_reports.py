@@ -11,7 +11,7 @@ import pytest
 
 from inference.contracts.routing import DeploymentRoute
 from inference.contracts.states import Role
-from inference.router.metrics import Metrics
+from inference.router.telling.metrics import Metrics
 from inference.testing.fleet import MODEL, stub_fleet
 from inference.testing.stub_settings import StubSettings
 from inference.worker.limits import WorkerLimits

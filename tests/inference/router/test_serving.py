@@ -14,9 +14,9 @@ from inference.contracts.errors import ErrorCode
 from inference.contracts.generation import TokenDelta
 from inference.contracts.routing import ServingKeyEntry
 from inference.contracts.states import Role
-from inference.router.outlet import Lane
-from inference.router.record import RequestRecord
-from inference.router.relay import Call, Relay
+from inference.router.travel.outlet import Lane
+from inference.router.travel.record import RequestRecord
+from inference.router.travel.relay import Call, Relay
 from tests.inference.router.conftest import KEY, LONG, MODEL, SHORT, Bench, events_of, eventually
 from tests.inference.router.scripted import PIECES, SECRET, Misstep
 

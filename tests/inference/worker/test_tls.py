@@ -15,8 +15,8 @@ from inference.contracts.generation import ReserveRequest, Sampling, TextPrompt
 from inference.contracts.states import PrefillPath, Role
 from inference.process.tasks import Background
 from inference.process.tls import CA_FILE, NodeTls
-from inference.router import worker_client as router
 from inference.router.config import Deadlines
+from inference.router.workers import client as router
 from inference.testing.fleet import SECRET, StubFleet, stub_fleet, stub_spec
 from inference.testing.tls import Certificates, make_certificates
 from inference.testing.worker_client import WorkerClient, collect

@@ -1,0 +1,1 @@
+"""Where a request goes: what is known of workers and prompts, and the choice among them."""

@@ -1,0 +1,1 @@
+"""The serving API in the shapes of OpenAI's clients: requests read, answers written."""

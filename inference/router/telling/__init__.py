@@ -1,0 +1,1 @@
+"""What operators learn of a router: metrics and windows of what clients experienced."""

@@ -1,0 +1,203 @@
+"""Where answers go on their way to the client: into a stream of events, or into one JSON answer.
+
+A request has one outlet. Each of its prompts has a lane to it: the choices that are the answers to that prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from aiohttp import web
+
+from inference.contracts import codec
+from inference.contracts.generation import Finished, TokenDelta
+from inference.contracts.states import FinishReason
+from inference.contracts.timings import RequestTiming
+from inference.contracts.tools import ToolFormat
+from inference.router.errors import ApiError
+from inference.router.openai.answer import Choice, Shape, usage_of
+from inference.router.openai.tool_calls.reader import CallDelta, CallReader
+from inference.router.openai.tools import ToolUse
+from inference.router.web.sse import DONE, EventWriter, event
+
+
+class Outlet(Protocol):
+    @property
+    def begun(self) -> bool:
+        """Whether the client has received anything: then a failure has no status of its own any more."""
+
+    def forget(self, index: int) -> bool:
+        """Forget what choice `index` has so far, since it is begun anew; False when the client has some of it."""
+
+    async def send(self, index: int, delta: TokenDelta) -> None:
+        """More of choice `index`."""
+
+    async def call(self, index: int, delta: CallDelta) -> None:
+        """More of a call that choice `index` makes."""
+
+    async def finish(self, finished: Sequence[Finished], timings: Sequence[RequestTiming]) -> web.StreamResponse:
+        """All choices are whole. finished: one for each prompt. timings: the same, or none where not asked for."""
+
+    async def fail(self, error: ApiError) -> web.StreamResponse:
+        """Tell the client in the stream where that has begun, else raise `error` for an answer with its status."""
+
+
+class Lane:
+    """The answers to one prompt, as choices `first` and on of `outlet`. tools: what they may call."""
+
+    def __init__(self, outlet: Outlet, first: int, answers: int, tools: ToolUse | None = None) -> None:
+        self._outlet = outlet
+        self._tools = tools
+        self._readers: dict[int, CallReader] = {}
+        self._indices = range(first, first + answers)
+        self._begun = False
+        self._echo = ""
+        self._open: set[int] = set(self._indices)
+        self._to_echo: set[int] = set()
+
+    @property
+    def begun(self) -> bool:
+        """Whether the client has received any of these answers: then they can't be begun anew."""
+        return self._begun
+
+    def restart(self) -> None:
+        """Forget the answers so far: they are begun anew."""
+        if not all(self._outlet.forget(index) for index in self._indices):
+            raise RuntimeError("the client has text of this answer: it can't be begun anew")
+        self._open = set(self._indices)
+        self._to_echo = set()
+        self._readers = {}
+
+    def read_calls(self, format: ToolFormat) -> None:
+        """Where tools may be called, tell calls in `format` from text."""
+        if self._tools is not None:
+            self._readers = {index: CallReader(format, several=self._tools.several) for index in self._indices}
+
+    def echo(self, text: str) -> None:
+        """Begin every answer with `text`."""
+        self._echo = text
+        self._to_echo = set(self._indices)
+
+    async def send(self, delta: TokenDelta) -> None:
+        """More of one of the answers. Raises `ClientGone`."""
+        if delta.answer not in range(len(self._indices)):
+            return  # not asked for: no client could place it
+        await self._send(self._indices[delta.answer], delta)
+
+    async def close(self, reason: FinishReason) -> None:
+        """Every answer is whole; `reason` holds for those of which no end was told (by a worker of release 0.1)."""
+        for index in sorted(self._open):
+            await self._send(index, TokenDelta(token_ids=(), text="", finish=reason))
+
+    async def _send(self, index: int, delta: TokenDelta) -> None:
+        if index in self._to_echo:
+            self._to_echo.discard(index)
+            await self._outlet.send(index, TokenDelta(token_ids=(), text=self._echo))
+        if delta.finish is not None:
+            self._open.discard(index)
+        if index in self._readers:
+            await self._send_read(index, delta, self._readers[index])
+        else:
+            await self._outlet.send(index, delta)
+        self._begun = self._outlet.begun
+
+    async def _send_read(self, index: int, delta: TokenDelta, reader: CallReader) -> None:
+        pieces, finish = reader.feed(delta.text), delta.finish
+        if finish is not None:
+            pieces += reader.flush()
+            if finish is FinishReason.STOP and reader.called:
+                finish = FinishReason.TOOL_CALLS
+        if delta.logprobs:
+            await self._outlet.send(index, TokenDelta(token_ids=(), text="", logprobs=delta.logprobs))
+        for piece in pieces:
+            if isinstance(piece, CallDelta):
+                await self._outlet.call(index, piece)
+            else:
+                await self._outlet.send(index, TokenDelta(token_ids=(), text=piece))
+        if finish is not None:
+            await self._outlet.send(index, TokenDelta(token_ids=(), text="", finish=finish))
+
+
+class StreamOutlet:
+    """Sends each piece of text as it comes."""
+
+    def __init__(self, shape: Shape, writer: EventWriter, include_usage: bool) -> None:
+        self._shape = shape
+        self._writer = writer
+        self._include_usage = include_usage
+        self._opened: set[int] = set()
+
+    @property
+    def begun(self) -> bool:
+        return self._writer.begun
+
+    def forget(self, index: int) -> bool:
+        return index not in self._opened
+
+    async def send(self, index: int, delta: TokenDelta) -> None:
+        events = self._opening(index)
+        if delta.text or delta.logprobs:
+            events += event(self._shape.text(index, delta.text, delta.logprobs))
+        if delta.finish is not None:
+            events += event(self._shape.closing(index, delta.finish))
+        if events:
+            await self._writer.write(events)
+
+    async def call(self, index: int, delta: CallDelta) -> None:
+        await self._writer.write(self._opening(index) + event(self._shape.call(index, delta)))
+
+    def _opening(self, index: int) -> bytes:
+        if index in self._opened:
+            return b""
+        self._opened.add(index)
+        opening = self._shape.opening(index)
+        return b"" if opening is None else event(opening)
+
+    async def finish(self, finished: Sequence[Finished], timings: Sequence[RequestTiming]) -> web.StreamResponse:
+        events = event(self._shape.usage(usage_of(finished))) if self._include_usage else b""
+        for timing in timings:
+            events += event(codec.encode(timing), "timings")
+        await self._writer.write(events + DONE)
+        return await self._writer.end()
+
+    async def fail(self, error: ApiError) -> web.StreamResponse:
+        """No [DONE]: a broken answer must not look complete."""
+        if not self._writer.begun:
+            raise error
+        await self._writer.write(event(codec.encode(error.body)))
+        return await self._writer.end()
+
+
+class WholeOutlet:
+    """Collects `choices` choices for one answer."""
+
+    def __init__(self, shape: Shape, choices: int) -> None:
+        self._shape = shape
+        self._choices = [Choice() for _ in range(choices)]
+
+    @property
+    def begun(self) -> bool:
+        return False
+
+    def forget(self, index: int) -> bool:
+        self._choices[index] = Choice()
+        return True
+
+    async def send(self, index: int, delta: TokenDelta) -> None:
+        choice = self._choices[index]
+        choice.texts.append(delta.text)
+        choice.logprobs += delta.logprobs
+        choice.finish = delta.finish
+
+    async def call(self, index: int, delta: CallDelta) -> None:
+        self._choices[index].add(delta)
+
+    async def finish(self, finished: Sequence[Finished], timings: Sequence[RequestTiming]) -> web.StreamResponse:
+        """The stage times of a request are part of its answer where it had one prompt."""
+        timing = timings[0] if len(timings) == 1 else None
+        body = self._shape.whole(self._choices, usage_of(finished), timing)
+        return web.Response(body=body, content_type="application/json")
+
+    async def fail(self, error: ApiError) -> web.StreamResponse:
+        raise error

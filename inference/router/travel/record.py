@@ -1,0 +1,236 @@
+"""The record of one request: its clock readings, where it went, how it ended, and what telemetry learns of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+
+from inference.contracts.errors import TandemError
+from inference.contracts.generation import Finished, HandoffDone, TokenDelta, WorkerTimings
+from inference.contracts.routing import WorkerRoute
+from inference.contracts.states import PrefillPath
+from inference.contracts.timings import Counter, Latency, RequestTiming
+from inference.router.errors import ApiError
+from inference.router.telling.metrics import Metrics
+from inference.router.telling.windows import Telemetry
+from inference.router.travel.timing import Stopwatch, segments
+from inference.router.workers.client import WorkerLost
+
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Route:
+    """Where the latest attempt goes. prefill: None when the answering worker reads the prompt itself."""
+
+    answering: WorkerRoute
+    prefill: WorkerRoute | None
+
+    @property
+    def path(self) -> PrefillPath:
+        return PrefillPath.LOCAL if self.prefill is None else PrefillPath.HANDOFF
+
+
+class RequestRecord:
+    """Opened once the whole request is here and its deployment known; closed by exactly one of `complete`,
+    `close_with`, `fail` and `cancel`."""
+
+    def __init__(
+        self, telemetry: Telemetry, metrics: Metrics, request_id: str, deployment: str, received: float
+    ) -> None:
+        self._telemetry = telemetry
+        self._metrics = metrics
+        self.request_id = request_id
+        self.deployment = deployment
+        self.watch = Stopwatch(received)
+        self.retries = 0
+        self._ttft_observed = False
+        self._faulted = False
+        self.route: Route | None = None
+        self.handoff: HandoffDone | None = None
+        self._read_by: tuple[PrefillPath, WorkerTimings] | None = None
+        self._count(Counter.RECEIVED)
+
+    def begin_attempt(self) -> None:
+        if self.watch.first_attempt is not None:
+            self._retried()
+        self.route = self.handoff = None
+        self.watch.begin_attempt(time.perf_counter())
+
+    def waited(self, began: float) -> None:
+        """Every worker was busy since `began`, a reading of `time.perf_counter`."""
+        self.watch.waited(time.perf_counter() - began)
+
+    def goes_on(self) -> None:
+        """Another worker goes on with the answer. Who read the prompt, and when, stays as it is."""
+        self._retried()
+        self._metrics.continuations.labels(self.deployment).inc()
+        if self._read_by is None:
+            reader = WorkerTimings() if self.handoff is None else self.handoff.timings
+            self._read_by = self._taken().path, reader
+
+    def _retried(self) -> None:
+        self.retries += 1
+        self._count(Counter.RETRIED)
+        self._metrics.retries.labels(self.deployment).inc()
+
+    def reserved(self) -> None:
+        self.watch.reserved = time.perf_counter()
+
+    def dispatched(self, route: Route) -> None:
+        self.route = route
+        self._metrics.prefills.labels(self.deployment, route.path).inc()
+
+    def saw_tokens(self, delta: TokenDelta) -> None:
+        """New tokens, with the text that the client gets now. Of several answers, which are written side by side, the
+        first is timed."""
+        now = time.perf_counter()
+        route = self._taken()
+        observe = partial(self._telemetry.observe, self.deployment, pool_of=route.answering)
+        count = len(delta.token_ids)
+        if count and not delta.answer:
+            first_gap_known = self.watch.second_token is not None
+            gap = self.watch.saw_tokens(count, now)
+            if gap is not None:
+                observe(Latency.ITL, gap)
+            if count > 1:
+                observe(Latency.ITL, 0.0, times=count - 1)
+            if not first_gap_known and self.watch.first_gap_s is not None:
+                observe(Latency.FIRST_GAP, self.watch.first_gap_s)
+                self._metrics.first_gap.labels(self.deployment).observe(self.watch.first_gap_s)
+        if count:
+            self._telemetry.window(self.deployment).count(Counter.OUTPUT_TOKENS, count)
+        if delta.text and self.watch.first_text is None:
+            self.watch.first_text = now
+            self._observe_ttft(now - self.watch.received, route.prefill or route.answering)
+
+    def _observe_ttft(self, seconds: float, maker: WorkerRoute) -> None:
+        """At once, not when the answer ends; and once, even when a whole answer is begun anew."""
+        if not self._ttft_observed:
+            self._ttft_observed = True
+            self._telemetry.observe(self.deployment, Latency.TTFT, seconds, maker)
+            self._metrics.ttft.labels(self.deployment).observe(seconds)
+
+    def handed_off(self, done: HandoffDone) -> None:
+        """Of an answer that several workers wrote the first hand-off counts: that of the prompt."""
+        if self._read_by is None:
+            self.handoff = done
+
+    def fault(self, leg: str, worker: WorkerRoute, error: TandemError) -> None:
+        """A worker failed, or the hand-off between two; the request may still be answered elsewhere. It counts against
+        the worker's revision either way: a retry hides a bad revision from clients, not from who rolls it out."""
+        self._faulted = True
+        self._telemetry.revision_window(self.deployment, worker).count(Counter.FAILED)
+        code = "lost" if isinstance(error, WorkerLost) else error.code.value
+        self._metrics.faults.labels(self.deployment, leg, code).inc()
+        pair = (self.route.answering, self.route.prefill) if self.route is not None else (None, None)
+        _log.warning(
+            "a worker failed a request",
+            request_id=self.request_id,
+            deployment=self.deployment,
+            leg=leg,
+            worker=worker.worker_id,
+            partner=next((each.worker_id for each in pair if each is not None and each is not worker), None),
+            code=code,
+            error=error.message,
+        )
+
+    def complete(self, finished: Finished, answered_here: bool) -> RequestTiming:
+        """answered_here: the closing event came from the answering worker, not from the prefill worker."""
+        route = self._taken()
+        now = time.perf_counter()
+        watch = self.watch
+        window = self._telemetry.window(self.deployment)
+        window.observe(Latency.E2E, now - watch.received)
+        self._metrics.e2e.labels(self.deployment).observe(now - watch.received)
+        if watch.tpot_s is not None:
+            self._telemetry.observe(self.deployment, Latency.TPOT, watch.tpot_s, route.answering)
+            self._metrics.tpot.labels(self.deployment).observe(watch.tpot_s)
+        window.count(Counter.PROMPT_TOKENS, finished.prompt_tokens)
+        self._metrics.tokens.labels(self.deployment, "prompt").inc(finished.prompt_tokens)
+        self._metrics.tokens.labels(self.deployment, "cached").inc(finished.cached_tokens)
+        self._metrics.tokens.labels(self.deployment, "output").inc(finished.completion_tokens)
+        self._telemetry.revision_window(self.deployment, route.answering).count(Counter.COMPLETED)
+        self._close(Counter.COMPLETED)
+        timing = self._timing(finished, route, answered_here, now)
+        _log.info(
+            "answered",
+            request_id=self.request_id,
+            deployment=self.deployment,
+            path=timing.path.value,
+            prefill_worker=timing.prefill_worker,
+            decode_worker=timing.decode_worker,
+            prompt_tokens=timing.prompt_tokens,
+            completion_tokens=timing.completion_tokens,
+            ttft_s=timing.ttft_s,
+            e2e_s=timing.e2e_s,
+            retries=timing.retries,
+        )
+        return timing
+
+    def fail(self) -> None:
+        self._close(Counter.FAILED)
+
+    def close_with(self, error: ApiError) -> None:
+        """Refused (the client's turn, or nobody free) is told apart from failed (a worker's fault)."""
+        self._close(Counter.REJECTED if error.refused else Counter.FAILED)
+        _log.info(
+            "rejected" if error.refused else "failed",
+            request_id=self.request_id,
+            deployment=self.deployment,
+            status=error.status,
+            code=error.code,
+            error=error.message,
+        )
+
+    def cancel(self, reason: str = "the client left") -> None:
+        self._close(Counter.CANCELLED)
+        _log.info(reason, request_id=self.request_id, deployment=self.deployment)
+
+    def _timing(self, finished: Finished, route: Route, answered_here: bool, now: float) -> RequestTiming:
+        watch, handoff, path = self.watch, self.handoff, route.path
+        if self._read_by is not None:
+            path, reader = self._read_by
+        elif route.prefill is None or not answered_here:
+            reader = finished.timings
+        else:
+            reader = handoff.timings if handoff is not None else WorkerTimings()
+        return RequestTiming(
+            request_id=self.request_id,
+            deployment=self.deployment,
+            path=path,
+            prefill_worker=None if route.prefill is None else route.prefill.worker_id,
+            decode_worker=route.answering.worker_id,
+            prompt_tokens=finished.prompt_tokens,
+            cached_tokens=finished.cached_tokens,
+            completion_tokens=finished.completion_tokens,
+            finish_reason=finished.reason.value,
+            ttft_s=watch.ttft_s,
+            tpot_s=watch.tpot_s,
+            e2e_s=now - watch.received,
+            segments=segments(watch, reader),
+            first_gap_s=watch.first_gap_s,
+            handoff_s=None if handoff is None else handoff.timings.handoff_s,
+            handoff_bytes=None if handoff is None else handoff.bytes,
+            decode_wait_s=finished.timings.decode_wait_s if answered_here else None,
+            retries=self.retries,
+            transfer_s=None if handoff is None else handoff.transfer_s,
+            transport=None if handoff is None else handoff.transport,
+        )
+
+    def _taken(self) -> Route:
+        if self.route is None:
+            raise RuntimeError(f"request {self.request_id} has tokens without having been dispatched")
+        return self.route
+
+    def _close(self, outcome: Counter) -> None:
+        if outcome is Counter.FAILED and self.route is not None and not self._faulted:
+            self._telemetry.revision_window(self.deployment, self.route.answering).count(outcome)
+        self._count(outcome)
+        self._metrics.requests.labels(self.deployment, outcome.value).inc()
+
+    def _count(self, counter: Counter) -> None:
+        self._telemetry.window(self.deployment).count(counter)

@@ -1,0 +1,73 @@
+"""What every request to the serving API passes first: the key, the body, the model, the limits of the key."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from aiohttp import web
+
+from inference.contracts.routing import DeploymentRoute, ServingKeyEntry
+from inference.router.admission.key_limits import Admission, KeyLimits
+from inference.router.admission.key_use import KeyUse
+from inference.router.admission.keys import require_model
+from inference.router.config import RouterConfig
+from inference.router.errors import ApiError, model_not_found, unavailable
+from inference.router.table import TableKeeper
+from inference.router.web.edge import note_standing
+
+
+class Door:
+    """Each step raises `ApiError` where a request may not pass. `stopping`: set when the router takes no new ones."""
+
+    def __init__(self, config: RouterConfig, tables: TableKeeper, key_limits: KeyLimits, key_use: KeyUse) -> None:
+        self._config = config
+        self._tables = tables
+        self._key_limits = key_limits
+        self._key_use = key_use
+        self.stopping = False
+
+    def key_of(self, request: web.Request) -> ServingKeyEntry:
+        if self._tables.keyring is None:
+            raise unavailable("No key table is known yet.", self._config.limits.retry_after_s)
+        key = self._tables.keyring.check(request.headers.get("Authorization"), time.time())
+        self._key_use.note(key.key_id)
+        return key
+
+    async def body_of(self, request: web.Request) -> bytes:
+        if self.stopping:
+            raise unavailable("The router is stopping.", self._config.limits.retry_after_s)
+        try:
+            async with asyncio.timeout(self._config.deadlines.body_s):
+                return await request.read()
+        except TimeoutError:
+            raise ApiError(408, "The request body did not arrive in time.", code="request_timeout") from None
+        except web.HTTPRequestEntityTooLarge:
+            limit = self._config.limits.max_body_bytes
+            raise ApiError(413, f"The request body is larger than {limit} bytes.", code="request_too_large") from None
+
+    def deployment_of(self, key: ServingKeyEntry, model: str) -> DeploymentRoute:
+        deployment = self._tables.find(model)
+        if deployment is None:
+            raise model_not_found(model)
+        require_model(key, deployment, model)
+        return deployment
+
+    @contextmanager
+    def admitted(self, request: web.Request, key: ServingKeyEntry, prompts: int = 1) -> Iterator[list[Admission]]:
+        """Let a request run inside the block. Each of its prompts counts as one; all are let in, or none."""
+        now = time.monotonic()
+        with ExitStack() as entered:
+            admissions: list[Admission] = []
+            try:
+                for _ in range(prompts):
+                    admissions.append(entered.enter_context(self._key_limits.admit(key, now)))  # noqa: PERF401
+            except ApiError:
+                for admission in admissions:
+                    admission.refused = True
+                raise
+            finally:
+                note_standing(request, self._key_limits.standing(key, now))
+            yield admissions

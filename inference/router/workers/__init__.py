@@ -1,0 +1,1 @@
+"""What a router says to workers and asks of them."""

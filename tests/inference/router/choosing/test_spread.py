@@ -1,0 +1,130 @@
+"""Several routers before the same workers, none of which knows of the others: the work is spread all the same."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+import pytest
+
+from inference.contracts.generation import ChatMessage, ChatPrompt
+from inference.contracts.reports import WorkerLoad
+from inference.contracts.states import Role
+from inference.router.choosing import pick
+from inference.router.choosing.load import LiveRequests, Place
+from inference.router.choosing.pick import FREE, Ask
+from inference.router.choosing.prompt_knowledge import PromptKnowledge
+from inference.router.choosing.roster import roster_of
+from inference.router.choosing.standing import WorkerKey, key_of
+from tests.inference.router.choosing.test_pick import deployment, worker
+
+WORKERS = 8
+ASKED_EVERY = 10  # requests
+ROSTER = roster_of(deployment(*(worker(f"u{number}", Role.UNIFIED) for number in range(WORKERS))))
+
+
+class Simulation:
+    """Requests of conversations come at random routers, run for a while and end. Time is counted in requests."""
+
+    def __init__(self, routers: int, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.routers = [(LiveRequests(), PromptKnowledge(10_000)) for _ in range(routers)]
+        self.requests: Counter[WorkerKey] = Counter()
+        self.tokens: Counter[WorkerKey] = Counter()
+        self.turns: list[tuple[str, WorkerKey]] = []
+
+    def told(self, key: WorkerKey) -> WorkerLoad:
+        standings = [live.standings[key] for live, _ in self.routers]
+        return WorkerLoad(
+            running=sum(each.answers for each in standings),
+            waiting=0,
+            waiting_tokens=sum(each.backlog_tokens for each in standings),
+            kv_blocks_used=sum(each.kv_tokens for each in standings) // 16,
+            kv_blocks_total=100_000,
+            kv_block_tokens=16,
+        )
+
+    def ask_all(self, now: float) -> None:
+        """As `Figures` does."""
+        for live, _ in self.routers:
+            for candidate in ROSTER.answering.workers:
+                live.standings[candidate.key].told(self.told(candidate.key), now)
+
+    def run(self, conversations: list[list[ChatPrompt]], at_once: int) -> None:
+        running: list[tuple[int, int, LiveRequests, WorkerKey, AbstractContextManager[Place]]] = []
+        for number, (name, prompt) in enumerate(self._interleaved(conversations)):
+            while len(running) >= at_once or (running and running[0][0] <= number):
+                _, _, live, key, context = heapq.heappop(running)
+                context.__exit__(None, None, None)
+                live.standings[key].told(self.told(key), float(number))
+            if number % ASKED_EVERY == 0:
+                self.ask_all(float(number))
+            live, knowledge = self.rng.choice(self.routers)
+            chain = knowledge.chain(prompt, "")
+            tokens, answer = knowledge.tokens("chat", chain.octets), self.rng.randrange(50, 400)
+            earlier = knowledge.tokens("chat", chain.earlier_octets)
+            ask = Ask(tokens, answer, knowledge.held("chat", chain), chain.session, earlier)
+            chosen = pick.pick_decode(ROSTER, live.standings, ask, FREE, self.rng)
+            assert chosen is not None
+            key = key_of(chosen)
+            context = live.track("chat")
+            place = context.__enter__()
+            place.move_to(key, tokens + answer)
+            live.standings[key].told(self.told(key), float(number))
+            knowledge.was_read(chain, key)
+            self.requests[key] += 1
+            self.tokens[key] += tokens + answer
+            self.turns.append((name, key))
+            heapq.heappush(running, (number + answer // 4, number, live, key, context))
+
+    def _interleaved(self, conversations: list[list[ChatPrompt]]) -> Iterator[tuple[str, ChatPrompt]]:
+        open_ones = [(str(number), iter(turns)) for number, turns in enumerate(conversations)]
+        while open_ones:
+            at = self.rng.randrange(len(open_ones))
+            prompt = next(open_ones[at][1], None)
+            if prompt is None:
+                open_ones.pop(at)
+            else:
+                yield open_ones[at][0], prompt
+
+
+def conversations(count: int, turns: int, *, system: str = "You are brief. " * 60) -> list[list[ChatPrompt]]:
+    """All of them begin with the same long system message."""
+    made = []
+    for number in range(count):
+        messages = [ChatMessage(role="system", content=system)]
+        of_one = []
+        for turn in range(turns):
+            messages.append(ChatMessage(role="user", content=f"question {turn} of {number} " * 20))
+            of_one.append(ChatPrompt(messages=tuple(messages)))
+            messages.append(ChatMessage(role="assistant", content=f"answer {turn} of {number} " * 40))
+        made.append(of_one)
+    return made
+
+
+@pytest.mark.parametrize("routers", [1, 4])
+@pytest.mark.parametrize("turns", [1, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_work_is_spread_within_a_tenth_of_ideal(routers: int, turns: int, seed: int) -> None:
+    simulation = Simulation(routers, seed)
+    simulation.run(conversations(4000 // turns, turns), at_once=120)
+    ideal = sum(simulation.tokens.values()) / WORKERS
+    assert max(simulation.tokens.values()) < 1.1 * ideal
+    assert min(simulation.tokens.values()) > 0.9 * ideal
+
+
+def test_conversations_stay_where_they_are_far_more_often_than_by_chance() -> None:
+    """Though a turn seldom comes to the router of the turn before."""
+    simulation = Simulation(4, 1)
+    simulation.run(conversations(300, 5), at_once=4)
+    at: dict[str, WorkerKey] = {}
+    stayed = moved = 0
+    for name, key in simulation.turns:
+        if name in at:
+            stayed += at[name] == key
+            moved += at[name] != key
+        at[name] = key
+    assert stayed > 3 * (stayed + moved) / WORKERS
