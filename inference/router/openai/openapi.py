@@ -11,7 +11,8 @@ import msgspec
 
 from inference.contracts import codec
 from inference.router.errors import ErrorBody
-from inference.router.openai.answer import ChatAnswer, ChatChunk, CompletionAnswer
+from inference.router.openai.chat_answer import ChatAnswer, ChatChunk
+from inference.router.openai.completion_answer import CompletionAnswer
 from inference.router.openai.models import ModelEntry, ModelList
 from inference.router.openai.request import ChatBody, CompletionBody
 from inference.router.openai.tokens import ChatTextBody, TextBody, TextOfTokens, TokenList, TokensBody

@@ -20,7 +20,8 @@ from inference.router.admission.key_limits import Admission
 from inference.router.config import RouterConfig
 from inference.router.errors import ApiError, internal_error
 from inference.router.openai import openapi, request
-from inference.router.openai.answer import ChatShape, CompletionShape
+from inference.router.openai.chat_answer import ChatShape
+from inference.router.openai.completion_answer import CompletionShape
 from inference.router.openai.request import Asked
 from inference.router.openai.sampling import SEED_BITS
 from inference.router.table import TableKeeper

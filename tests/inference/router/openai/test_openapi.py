@@ -7,7 +7,8 @@ import json
 import schemathesis
 
 from inference.contracts import codec
-from inference.router.openai.answer import ChatAnswer, ChatChunk, CompletionAnswer
+from inference.router.openai.chat_answer import ChatAnswer, ChatChunk
+from inference.router.openai.completion_answer import CompletionAnswer
 from inference.router.openai.models import ModelList
 from inference.router.openai.openapi import document
 from tests.inference.router.conftest import MODEL, SHORT, Bench
