@@ -18,7 +18,7 @@ from typing import TextIO
 
 from inference.contracts.bounds import DTYPES
 from inference.contracts.errors import TandemError
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import Role
 from inference.engine.interface import Engine

@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import ChatPrompt, Prompt, TextPrompt
+from inference.contracts.prompts import ChatPrompt, Prompt, TextPrompt
 from inference.contracts.tools import ToolFormat
 from inference.engine import tool_chat
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.contracts.timings import Window
 from inference.engine.interface import Engine, Progress, Token
 

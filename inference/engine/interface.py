@@ -18,8 +18,10 @@ from typing import Protocol
 
 import numpy as np
 
-from inference.contracts.generation import ChosenLogprob, Prompt, Sampling
+from inference.contracts.generation import ChosenLogprob
+from inference.contracts.prompts import Prompt
 from inference.contracts.reports import WorkerLoad
+from inference.contracts.sampling import Sampling
 from inference.contracts.states import FinishReason, Role
 from inference.contracts.timings import Window
 from inference.contracts.tools import ToolFormat

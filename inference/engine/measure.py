@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.engine.interface import Engine, KVHandle, Progress, Token
 
 #: Longest that one measurement may take.

@@ -12,8 +12,9 @@ import structlog
 import torch
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import Prompt, Sampling
+from inference.contracts.prompts import Prompt
 from inference.contracts.reports import WorkerLoad
+from inference.contracts.sampling import Sampling
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import Role
 from inference.contracts.timings import Window

@@ -10,7 +10,8 @@ from typing import TextIO
 import msgspec
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import ChatMessage, ChatPrompt, Prompt, Sampling, TextPrompt
+from inference.contracts.prompts import ChatMessage, ChatPrompt, Prompt, TextPrompt
+from inference.contracts.sampling import Sampling
 from inference.contracts.states import FinishReason, Role
 from inference.engine.interface import Engine, Progress, Token
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from inference.contracts.generation import ChosenLogprob, Sampling
+from inference.contracts.generation import ChosenLogprob
+from inference.contracts.sampling import Sampling
 from inference.contracts.states import FinishReason
 from inference.engine.detokenizer import Detokenizer
 from inference.engine.interface import Token

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from inference.contracts.generation import ChatMessage
+from inference.contracts.prompts import ChatMessage
 from inference.contracts.tools import ARGUMENTS_FOLLOW, LAYOUTS, Tool, ToolCall, ToolFormat
 
 #: As a chat template sees a message or a tool.

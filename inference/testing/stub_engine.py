@@ -20,8 +20,10 @@ import msgspec
 import numpy as np
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import ChosenLogprob, JsonGrammar, Prompt, Sampling, TokenLogprob
+from inference.contracts.generation import ChosenLogprob, TokenLogprob
+from inference.contracts.prompts import Prompt
 from inference.contracts.reports import WorkerLoad
+from inference.contracts.sampling import JsonGrammar, Sampling
 from inference.contracts.states import FinishReason, Role
 from inference.contracts.timings import Counter, Latency, Window
 from inference.engine.first_token import generate_one_token

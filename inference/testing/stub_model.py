@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import xxhash
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import ChatPrompt, Prompt, Sampling, TextPrompt
+from inference.contracts.prompts import ChatPrompt, Prompt, TextPrompt
+from inference.contracts.sampling import Sampling
 from inference.testing.stub_settings import StubSettings
 
 EOS_ID = 256

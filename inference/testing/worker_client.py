@@ -18,17 +18,16 @@ from inference.contracts.generation import (
     GenerateRequest,
     HandoffDone,
     PrefillRequest,
-    Prompt,
     ReserveRequest,
-    Sampling,
     StreamEvent,
     StreamFailed,
-    TextPrompt,
     Ticket,
     TokenDelta,
     WorkerError,
 )
+from inference.contracts.prompts import Prompt, TextPrompt
 from inference.contracts.reports import Address
+from inference.contracts.sampling import Sampling
 from inference.contracts.states import PrefillPath, Role
 from inference.contracts.worker import PairReport, PreflightOrder, RoleOrder, WindowBatch, WorkerStatus
 

@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.engine.interface import Digest, EngineInfo, KVHandle, KVMemory
 from inference.transfer.tickets import HeldTicket, TicketTable
 

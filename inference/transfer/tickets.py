@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NoReturn, Protocol
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.engine.interface import KVHandle, TokenIds
 
 _REMEMBERED = 1024

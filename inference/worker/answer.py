@@ -12,18 +12,17 @@ import structlog
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import (
-    SAMPLING_VERSION,
     Finished,
     GenerateRequest,
-    Prompt,
     ReserveRequest,
     StreamEvent,
     StreamFailed,
-    TextPrompt,
     Ticket,
     WorkerTimings,
 )
+from inference.contracts.prompts import Prompt, TextPrompt
 from inference.contracts.reports import WorkerLoad
+from inference.contracts.sampling import SAMPLING_VERSION
 from inference.contracts.states import ANSWERING_ROLES, PrefillPath
 from inference.contracts.timings import Counter, Latency
 from inference.transfer.tickets import LEASED, HeldTicket, TicketState, TicketTable

@@ -6,7 +6,9 @@ import asyncio
 import math
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import MAX_LOGPROBS, ChatPrompt, Prompt, ReserveRequest, Sampling, TextPrompt
+from inference.contracts.generation import ReserveRequest
+from inference.contracts.prompts import ChatPrompt, Prompt, TextPrompt
+from inference.contracts.sampling import MAX_LOGPROBS, Sampling
 from inference.contracts.tools import Tool, ToolCall
 from inference.engine.interface import Engine, EngineInfo
 

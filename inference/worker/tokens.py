@@ -5,13 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import (
-    Detokenized,
-    DetokenizeRequest,
-    Prompt,
-    Tokenized,
-    TokenizeRequest,
-)
+from inference.contracts.generation import Detokenized, DetokenizeRequest, Tokenized, TokenizeRequest
+from inference.contracts.prompts import Prompt
 from inference.engine.interface import Engine
 from inference.worker.requests import characters
 from inference.worker.state import WorkerState

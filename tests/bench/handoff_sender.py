@@ -21,8 +21,8 @@ from typing import Any
 
 import msgspec
 
-from inference.contracts.generation import Sampling
 from inference.contracts.reports import Address
+from inference.contracts.sampling import Sampling
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import KVTransport, Role
 from inference.engine.interface import KVHandle, Progress

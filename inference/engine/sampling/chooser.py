@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.engine.sampling.grammar import Follower
 from inference.engine.sampling.tallies import Tally
 

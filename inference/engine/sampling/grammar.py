@@ -15,7 +15,7 @@ import numpy as np
 from llguidance import LLMatcher, LLParserLimits
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import Grammar
+from inference.contracts.sampling import Grammar
 from inference.contracts.tools import ToolFormat, ToolGrammar
 from inference.engine.sampling import tool_grammar
 from inference.engine.sampling.vocabulary import Vocabulary

@@ -10,7 +10,7 @@ import msgspec
 import xxhash
 
 from inference.contracts import codec
-from inference.contracts.generation import ChatPrompt, Prompt, TextPrompt
+from inference.contracts.prompts import ChatPrompt, Prompt, TextPrompt
 
 BLOCK_BYTES = 256
 #: Of longer prompts only the beginning is compared: 64 KiB of text are some 16,000 tokens.

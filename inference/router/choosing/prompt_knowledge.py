@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable
 
-from inference.contracts.generation import HandoffDone, Prompt, Ticket
+from inference.contracts.generation import HandoffDone, Ticket
+from inference.contracts.prompts import Prompt
 from inference.router.choosing.prefix_index import PrefixIndex
 from inference.router.choosing.prompt_chain import PromptChain, chain_of
 from inference.router.choosing.standing import WorkerKey

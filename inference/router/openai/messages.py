@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from inference.contracts.generation import ChatMessage
+from inference.contracts.prompts import ChatMessage
 from inference.contracts.tools import ToolCall
 from inference.router.errors import bad_request
 

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from inference.contracts.generation import ChatPrompt, Prompt, Sampling, TextPrompt, TokenPrompt
+from inference.contracts.prompts import ChatPrompt, Prompt, TextPrompt, TokenPrompt
+from inference.contracts.sampling import Sampling
 from inference.router.errors import bad_request
 from inference.router.openai.body import kind_of, read_body
 from inference.router.openai.messages import MessageBody, read_messages

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Protocol
 
 import msgspec
 
-from inference.contracts.generation import MAX_LOGPROBS, Grammar, JsonGrammar, Sampling
+from inference.contracts.sampling import MAX_LOGPROBS, Grammar, JsonGrammar, Sampling
 from inference.router.errors import bad_request
 from inference.router.openai.tools import ToolUse
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from inference.contracts.generation import ChatPrompt, Prompt, TextPrompt, Tokenized
+from inference.contracts.generation import Tokenized
+from inference.contracts.prompts import ChatPrompt, Prompt, TextPrompt
 from inference.router.errors import bad_request
 from inference.router.openai.body import decode_object, read_body
 from inference.router.openai.messages import MessageBody, read_messages

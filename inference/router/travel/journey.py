@@ -7,16 +7,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from inference.contracts.generation import (
-    Finished,
-    Prompt,
-    ReserveRequest,
-    Sampling,
-    Ticket,
-    TokenDelta,
-    TokenPrompt,
-    WorkerTimings,
-)
+from inference.contracts.generation import Finished, ReserveRequest, Ticket, TokenDelta, WorkerTimings
+from inference.contracts.prompts import Prompt, TokenPrompt
+from inference.contracts.sampling import Sampling
 from inference.contracts.states import FinishReason
 from inference.router.admission.fair_queue import Claim, Patience
 from inference.router.choosing.load import Place

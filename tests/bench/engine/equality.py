@@ -16,8 +16,9 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
-from inference.contracts.generation import Prompt, Sampling
+from inference.contracts.prompts import Prompt
 from inference.contracts.reports import Address
+from inference.contracts.sampling import Sampling
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import Role
 from inference.engine.native import NativeEngine

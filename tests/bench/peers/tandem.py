@@ -33,7 +33,7 @@ class Tandem:
         return prompt_seconds(self._engine, len(prompt), prompt[0])
 
     def step(self, prompts: list[list[int]], steps: int, sampling: dict[str, Any] | None = None) -> float:
-        from inference.contracts.generation import Sampling
+        from inference.contracts.sampling import Sampling
         from inference.engine.measure import step_seconds
 
         chosen = msgspec.convert({"max_tokens": 1, "temperature": 0.0, **(sampling or {})}, Sampling)

@@ -6,16 +6,9 @@ import msgspec
 import pytest
 
 from inference.contracts import codec
-from inference.contracts.generation import (
-    Finished,
-    GenerateRequest,
-    Prompt,
-    StreamEvent,
-    TextPrompt,
-    TokenDelta,
-    WorkerTimings,
-)
+from inference.contracts.generation import Finished, GenerateRequest, StreamEvent, TokenDelta, WorkerTimings
 from inference.contracts.histogram import Histogram
+from inference.contracts.prompts import Prompt, TextPrompt
 from inference.contracts.reports import NodeReport
 from inference.contracts.specs import EngineSettings, NodeSpec, WorkerSpec
 from inference.contracts.states import FinishReason, PrefillPath, Role, WorkerDesired

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from tests.inference.engine.recorder import greedy
 
 ANSWER = 24

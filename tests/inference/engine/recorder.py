@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from inference.contracts.generation import ChosenLogprob, Sampling
+from inference.contracts.generation import ChosenLogprob
+from inference.contracts.sampling import Sampling
 from inference.engine.interface import Engine, KVHandle, Progress, Token
 from inference.engine.sampling.sampled import RawLogprob
 

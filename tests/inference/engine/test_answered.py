@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from tests.inference.engine.conftest import EngineBuilder
 from tests.inference.engine.prompts import PROMPTS
 from tests.inference.engine.recorder import answer, greedy, hand_over

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.contracts.states import FinishReason
 from inference.contracts.timings import Counter, Latency, Window
 from inference.engine import batch_loop

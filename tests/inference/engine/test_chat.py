@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import ChatMessage, ChatPrompt, Prompt, TextPrompt, TokenPrompt
+from inference.contracts.prompts import ChatMessage, ChatPrompt, Prompt, TextPrompt, TokenPrompt
 from inference.engine.chat import tokenize
 from inference.testing.tiny_model import BYTES, END_ID, VOCAB_SIZE
 

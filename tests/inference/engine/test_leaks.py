@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.engine.interface import KVHandle, Token
 from inference.engine.native import NativeEngine
 from tests.inference.engine.conftest import EngineBuilder

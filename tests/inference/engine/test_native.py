@@ -12,7 +12,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import Sampling, TextPrompt
+from inference.contracts.prompts import TextPrompt
+from inference.contracts.sampling import Sampling
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import FinishReason, Role
 from inference.engine import loader, native

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from inference.contracts.generation import JsonGrammar
+from inference.contracts.sampling import JsonGrammar
 from inference.engine.model_runner import ModelRunner
 from inference.engine.sampling.grammar import Follower
 from tests.inference.engine.conftest import EngineBuilder

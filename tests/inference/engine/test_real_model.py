@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from inference.contracts.generation import ChatMessage, ChatPrompt, Prompt, TextPrompt
+from inference.contracts.prompts import ChatMessage, ChatPrompt, Prompt, TextPrompt
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import Role
 from inference.engine.native import NativeEngine

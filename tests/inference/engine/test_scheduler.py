@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.engine.interface import KVHandle
 from inference.engine.sampling.chooser import Chooser
 from inference.engine.scheduler import Chunk, Scheduler

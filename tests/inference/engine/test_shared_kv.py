@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.contracts.timings import Counter, Window
 from inference.engine.interface import Token
 from inference.engine.native import NativeEngine

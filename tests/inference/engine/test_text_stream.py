@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.contracts.states import FinishReason
 from inference.engine.interface import Token
 from inference.engine.sampling.sampled import RawLogprob

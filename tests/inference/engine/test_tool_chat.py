@@ -11,7 +11,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from inference.contracts.errors import TandemError
-from inference.contracts.generation import ChatMessage, ChatPrompt
+from inference.contracts.prompts import ChatMessage, ChatPrompt
 from inference.contracts.tools import Tool, ToolCall, ToolFormat
 from inference.engine.chat import tokenize, tool_format
 from inference.engine.tool_chat import format_of, in_words_of_hermes

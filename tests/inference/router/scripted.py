@@ -19,23 +19,21 @@ from aiohttp import web
 from inference.contracts import auth, codec, names
 from inference.contracts.errors import ErrorCode, http_status
 from inference.contracts.generation import (
-    SAMPLING_VERSION,
-    ChatPrompt,
     Finished,
     GenerateRequest,
     HandoffDone,
     PrefillRequest,
-    Prompt,
     ReserveRequest,
     StreamFailed,
-    TextPrompt,
     Ticket,
     TokenDelta,
     WorkerError,
     WorkerTimings,
 )
+from inference.contracts.prompts import ChatPrompt, Prompt, TextPrompt
 from inference.contracts.reports import Address
 from inference.contracts.routing import WorkerRoute
+from inference.contracts.sampling import SAMPLING_VERSION
 from inference.contracts.states import FinishReason, PrefillPath, Role
 from inference.contracts.tools import ToolFormat
 

@@ -6,7 +6,8 @@ import time
 import pytest
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import Sampling, TextPrompt
+from inference.contracts.prompts import TextPrompt
+from inference.contracts.sampling import Sampling
 from inference.contracts.states import FinishReason
 from inference.engine.interface import Engine, Progress, Token
 from inference.testing.faults import Fault, FaultKind, FaultPlan, FaultPoint

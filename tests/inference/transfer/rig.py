@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import Sampling, TextPrompt
+from inference.contracts.prompts import TextPrompt
 from inference.contracts.reports import Address
+from inference.contracts.sampling import Sampling
 from inference.contracts.states import KVTransport
 from inference.testing.stub_engine import StubEngine
 from inference.testing.stub_settings import StubSettings

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import TextPrompt
+from inference.contracts.prompts import TextPrompt
 from inference.contracts.states import KVTransport
 from inference.engine.interface import KVHandle
 from inference.testing.stub_kv import KV_BYTES_PER_TOKEN, LAYERS

@@ -1,7 +1,7 @@
 import pytest
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.testing.stub_engine import StubEngine
 from inference.testing.stub_settings import StubSettings
 from inference.transfer.tickets import TicketState, TicketTable

@@ -3,7 +3,9 @@
 import pytest
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import Finished, Sampling, TokenPrompt
+from inference.contracts.generation import Finished
+from inference.contracts.prompts import TokenPrompt
+from inference.contracts.sampling import Sampling
 from inference.contracts.states import FinishReason
 from inference.testing.fleet import stub_fleet
 from inference.testing.stub_settings import StubSettings

@@ -4,15 +4,9 @@ import asyncio
 
 import pytest
 
-from inference.contracts.generation import (
-    ChatMessage,
-    ChatPrompt,
-    Finished,
-    HandoffDone,
-    Sampling,
-    TextPrompt,
-    TokenPrompt,
-)
+from inference.contracts.generation import Finished, HandoffDone
+from inference.contracts.prompts import ChatMessage, ChatPrompt, TextPrompt, TokenPrompt
+from inference.contracts.sampling import Sampling
 from inference.contracts.states import FinishReason, PrefillPath
 from inference.testing.fleet import stub_fleet
 from inference.testing.stub_kv import KV_BYTES_PER_TOKEN

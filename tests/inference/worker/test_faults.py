@@ -11,14 +11,8 @@ from inference.contracts import names
 from inference.contracts.auth import PURPOSE_WORKER_HTTP, bearer
 from inference.contracts.codec import encode
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import (
-    Finished,
-    GenerateRequest,
-    HandoffDone,
-    Sampling,
-    StreamFailed,
-    TokenDelta,
-)
+from inference.contracts.generation import Finished, GenerateRequest, HandoffDone, StreamFailed, TokenDelta
+from inference.contracts.sampling import Sampling
 from inference.contracts.states import KVTransport, PrefillPath, Role
 from inference.contracts.timings import Latency
 from inference.testing.faults import Fault, FaultKind, FaultPoint

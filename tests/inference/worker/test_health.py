@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from inference.contracts import names
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.contracts.states import PrefillPath
 from inference.testing.faults import Fault, FaultKind, FaultPoint
 from inference.testing.fleet import stub_fleet

@@ -2,8 +2,8 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from inference.contracts.generation import Sampling
 from inference.contracts.histogram import Histogram
+from inference.contracts.sampling import Sampling
 from inference.testing.fleet import stub_fleet
 from inference.testing.stub_kv import KV_BYTES_PER_TOKEN
 from inference.testing.worker_client import collect

@@ -11,8 +11,10 @@ import msgspec
 import pytest
 
 from inference.contracts.errors import ErrorCode
-from inference.contracts.generation import ChatMessage, ChatPrompt, Finished, Prompt, Sampling, TextPrompt
+from inference.contracts.generation import Finished
+from inference.contracts.prompts import ChatMessage, ChatPrompt, Prompt, TextPrompt
 from inference.contracts.reports import Address
+from inference.contracts.sampling import Sampling
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import KVTransport, PrefillPath, Role
 from inference.engine.model_runner import ModelRunner

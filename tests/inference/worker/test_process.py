@@ -9,7 +9,8 @@ import pytest
 
 from inference.contracts.codec import encode, encode_text
 from inference.contracts.errors import ErrorCode
-from inference.contracts.generation import Sampling, TokenDelta
+from inference.contracts.generation import TokenDelta
+from inference.contracts.sampling import Sampling
 from inference.contracts.specs import DeviceAssignment, WorkerSpec
 from inference.contracts.states import PrefillPath, Role
 from inference.testing.faults import Fault, FaultKind, FaultPoint

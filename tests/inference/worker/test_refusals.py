@@ -9,16 +9,9 @@ from inference.contracts import names
 from inference.contracts.auth import PURPOSE_METRICS, PURPOSE_WORKER_HTTP, bearer
 from inference.contracts.codec import decode, encode
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import (
-    ChatMessage,
-    ChatPrompt,
-    GenerateRequest,
-    HandoffDone,
-    Sampling,
-    TextPrompt,
-    TokenPrompt,
-    WorkerError,
-)
+from inference.contracts.generation import GenerateRequest, HandoffDone, WorkerError
+from inference.contracts.prompts import ChatMessage, ChatPrompt, TextPrompt, TokenPrompt
+from inference.contracts.sampling import Sampling
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import PrefillPath, Role
 from inference.testing.fleet import SECRET, stub_fleet

@@ -7,7 +7,8 @@ import aiohttp
 import pytest
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import Finished, Sampling
+from inference.contracts.generation import Finished
+from inference.contracts.sampling import Sampling
 from inference.contracts.states import PrefillPath, Role
 from inference.contracts.timings import Counter
 from inference.testing.faults import Fault, FaultKind, FaultPoint

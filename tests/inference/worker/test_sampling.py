@@ -9,17 +9,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import (
-    SAMPLING_VERSION,
-    ChatMessage,
-    ChatPrompt,
-    ChosenLogprob,
-    Finished,
-    JsonGrammar,
-    Sampling,
-    TextPrompt,
-    TokenPrompt,
-)
+from inference.contracts.generation import ChosenLogprob, Finished
+from inference.contracts.prompts import ChatMessage, ChatPrompt, TextPrompt, TokenPrompt
+from inference.contracts.sampling import SAMPLING_VERSION, JsonGrammar, Sampling
 from inference.contracts.states import FinishReason
 from inference.contracts.tools import Tool, ToolGrammar
 from inference.testing.fleet import stub_fleet

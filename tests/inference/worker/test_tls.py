@@ -11,7 +11,9 @@ import aiohttp
 import pytest
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import ReserveRequest, Sampling, TextPrompt
+from inference.contracts.generation import ReserveRequest
+from inference.contracts.prompts import TextPrompt
+from inference.contracts.sampling import Sampling
 from inference.contracts.states import PrefillPath, Role
 from inference.process.tasks import Background
 from inference.process.tls import CA_FILE, NodeTls

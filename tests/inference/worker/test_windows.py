@@ -2,8 +2,8 @@ import asyncio
 
 import msgspec
 
-from inference.contracts.generation import Sampling
 from inference.contracts.reports import WorkerLoad
+from inference.contracts.sampling import Sampling
 from inference.contracts.states import Role
 from inference.contracts.timings import Counter, Gauge, Latency, Window
 from inference.process import tasks

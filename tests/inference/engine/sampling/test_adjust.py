@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.engine.sampling.adjust import adjusted
 from inference.engine.sampling.chooser import Chooser
 

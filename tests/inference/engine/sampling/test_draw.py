@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.engine.sampling.draw import draw
 from inference.engine.sampling.randomness import uniforms
 

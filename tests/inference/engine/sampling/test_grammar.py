@@ -10,7 +10,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import JsonGrammar
+from inference.contracts.sampling import JsonGrammar
 from inference.engine.sampling.grammar import Follower, Grammars
 from inference.engine.sampling.sampled import RawLogprob
 from inference.engine.sampling.vocabulary import Vocabulary

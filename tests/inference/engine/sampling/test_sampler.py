@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.engine.sampling.chooser import Chooser
 from inference.engine.sampling.sampler import LOWEST_LOGPROB, sample
 

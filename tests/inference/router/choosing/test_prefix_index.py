@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from inference.contracts.generation import ChatMessage, ChatPrompt, HandoffDone, TextPrompt, Ticket, TokenPrompt
+from inference.contracts.generation import HandoffDone, Ticket
 from inference.contracts.generation import WorkerTimings as Timings
+from inference.contracts.prompts import ChatMessage, ChatPrompt, TextPrompt, TokenPrompt
 from inference.router.choosing.prefix_index import PrefixIndex
 from inference.router.choosing.prompt_chain import BLOCK_BYTES, MOST_BLOCKS, PromptChain, chain_of
 from inference.router.choosing.prompt_knowledge import PromptKnowledge

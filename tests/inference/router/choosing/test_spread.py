@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from inference.contracts.generation import ChatMessage, ChatPrompt
+from inference.contracts.prompts import ChatMessage, ChatPrompt
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.states import Role
 from inference.router.choosing import pick

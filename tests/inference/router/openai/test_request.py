@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from inference.contracts.generation import ChatMessage, ChatPrompt, JsonGrammar, Sampling, TextPrompt, TokenPrompt
+from inference.contracts.prompts import ChatMessage, ChatPrompt, TextPrompt, TokenPrompt
+from inference.contracts.sampling import JsonGrammar, Sampling
 from inference.router.errors import ApiError
 from inference.router.openai.request import read_chat, read_completion
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from inference.contracts.generation import ChatMessage, JsonGrammar
+from inference.contracts.prompts import ChatMessage
+from inference.contracts.sampling import JsonGrammar
 from inference.contracts.tools import Tool, ToolCall, ToolGrammar
 from inference.router.openai.request import Asked, read_chat
 from tests.inference.router.openai.test_request import chat, refused
