@@ -34,6 +34,15 @@ class Route:
         return PrefillPath.LOCAL if self.prefill is None else PrefillPath.HANDOFF
 
 
+@dataclass(slots=True, frozen=True)
+class _Reading:
+    """Who read the prompt of an answer that others went on with. by: the prefill worker, None for the answering one."""
+
+    path: PrefillPath
+    by: WorkerRoute | None
+    timings: WorkerTimings
+
+
 class RequestRecord:
     """Opened once the whole request is here and its deployment known; closed by exactly one of `complete`,
     `close_with`, `fail` and `cancel`."""
@@ -51,7 +60,7 @@ class RequestRecord:
         self._faulted = False
         self.route: Route | None = None
         self.handoff: HandoffDone | None = None
-        self._read_by: tuple[PrefillPath, WorkerTimings] | None = None
+        self._reading: _Reading | None = None
         self._count(Counter.RECEIVED)
 
     def begin_attempt(self) -> None:
@@ -68,9 +77,9 @@ class RequestRecord:
         """Another worker goes on with the answer. Who read the prompt, and when, stays as it is."""
         self._retried()
         self._metrics.continuations.labels(self.deployment).inc()
-        if self._read_by is None:
-            reader = WorkerTimings() if self.handoff is None else self.handoff.timings
-            self._read_by = self._taken().path, reader
+        if self._reading is None:
+            timings = WorkerTimings() if self.handoff is None else self.handoff.timings
+            self._reading = _Reading(self._taken().path, self._taken().prefill, timings)
 
     def _retried(self) -> None:
         self.retries += 1
@@ -116,7 +125,7 @@ class RequestRecord:
 
     def handed_off(self, done: HandoffDone) -> None:
         """Of an answer that several workers wrote the first hand-off counts: that of the prompt."""
-        if self._read_by is None:
+        if self._reading is None:
             self.handoff = done
 
     def fault(self, leg: str, worker: WorkerRoute, error: TandemError) -> None:
@@ -191,9 +200,9 @@ class RequestRecord:
         _log.info(reason, request_id=self.request_id, deployment=self.deployment)
 
     def _timing(self, finished: Finished, route: Route, answered_here: bool, now: float) -> RequestTiming:
-        watch, handoff, path = self.watch, self.handoff, route.path
-        if self._read_by is not None:
-            path, reader = self._read_by
+        watch, handoff, path, prefill = self.watch, self.handoff, route.path, route.prefill
+        if self._reading is not None:
+            path, prefill, reader = self._reading.path, self._reading.by, self._reading.timings
         elif route.prefill is None or not answered_here:
             reader = finished.timings
         else:
@@ -202,7 +211,7 @@ class RequestRecord:
             request_id=self.request_id,
             deployment=self.deployment,
             path=path,
-            prefill_worker=None if route.prefill is None else route.prefill.worker_id,
+            prefill_worker=None if prefill is None else prefill.worker_id,
             decode_worker=route.answering.worker_id,
             prompt_tokens=finished.prompt_tokens,
             cached_tokens=finished.cached_tokens,

@@ -15,7 +15,7 @@ from inference.testing.faults import Fault, FaultKind, FaultPlan, FaultPoint
 from inference.testing.fleet import MODEL, stub_fleet
 from inference.testing.stub_settings import StubSettings
 from inference.worker.limits import WorkerLimits
-from tests.inference.router.conftest import LONG, PATIENT, SHORT, Bench, eventually
+from tests.inference.router.conftest import LOCAL_PREFILL_TOKENS, LONG, PATIENT, SHORT, Bench, eventually
 from tests.inference.router.scripted import PIECES, SECRET, Misstep
 from tests.inference.router.test_faults import ANSWER, once, text_of
 
@@ -62,6 +62,20 @@ async def test_a_stream_goes_on_elsewhere_without_a_gap(bench: Bench, how: str, 
     assert sum(part["seconds"] for part in timing["segments"]) == pytest.approx(timing["ttft_s"], abs=1e-9)
     assert 'tandem_router_continuations_total{deployment="chat"} 1.0' in await bench.metrics()
     await bench.at_rest()
+
+
+async def test_the_account_names_who_read_the_prompt_though_the_rest_went_another_way(bench: Bench) -> None:
+    """The prompt alone is short enough for the decode worker; with what is written it is not."""
+    workers = [bench.worker(role) for role in (Role.PREFILL, Role.DECODE, Role.DECODE)]
+    await bench.start()
+    broken = once(Misstep("crash", after=4))
+    for worker in workers:
+        worker.missteps["generate"] = broken
+    events = await bench.stream("x" * (LOCAL_PREFILL_TOKENS - 2))
+    assert text_of(events) == ANSWER
+    timing = json.loads(events[-2][1])
+    assert (timing["retries"], timing["path"], timing["prefill_worker"]) == (1, "local", None)
+    assert workers[0].calls["prefill"]
 
 
 async def test_an_answer_that_breaks_twice_is_gone_on_with_twice(bench: Bench) -> None:
