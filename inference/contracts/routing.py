@@ -6,7 +6,7 @@ import msgspec
 
 from inference.contracts.reports import Address
 from inference.contracts.routing_policy import RoutingPolicy
-from inference.contracts.states import Role
+from inference.contracts.states import PriorityClass, Role
 
 
 class WorkerRoute(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,13 +61,15 @@ class ServingKeyEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One serving key. digest: SHA-256 of the key in hex (keys are 256-bit random, so no salt is needed).
 
     expires_at: unix seconds; None never expires. models: names it may call; empty means all.
-    requests_per_minute, max_concurrent: None is no limit. A rejected request uses up neither.
+    priority_class: whose requests go first. requests_per_minute, max_concurrent: None is no limit. A rejected request
+    uses up neither.
     """
 
     key_id: str
     digest: str
     expires_at: float | None = None
     models: tuple[str, ...] = ()
+    priority_class: PriorityClass = PriorityClass.STANDARD
     requests_per_minute: int | None = None
     max_concurrent: int | None = None
 

@@ -246,6 +246,14 @@ class UserRole(StrEnum):
     ADMIN = "admin"
 
 
+class PriorityClass(StrEnum):
+    """Whose requests go first while there is not room for all: those of a class before all of the classes below it."""
+
+    HIGH = "high"
+    STANDARD = "standard"
+    LOW = "low"
+
+
 class Subject(StrEnum):
     """What failed logins are counted by."""
 

@@ -18,7 +18,7 @@ import msgspec.inspect as mi
 
 from inference.contracts.console import ConsoleEvent, ConsoleMessage
 from inference.contracts.errors import ErrorCode
-from inference.contracts.states import FinishReason, LogRun, UserRole
+from inference.contracts.states import FinishReason, LogRun, PriorityClass, UserRole
 from inference.contracts.timings import RequestTiming
 from inference.contracts.views.audit import AuditEntryView
 from inference.contracts.views.fleet import JoinTokenOpenView, LinkView
@@ -30,6 +30,7 @@ ROOTS: tuple[Any, ...] = (
     FinishReason,
     LogRun,
     UserRole,
+    PriorityClass,
     RequestTiming,
     AuditEntryView,
     JoinTokenOpenView,

@@ -55,6 +55,14 @@ export const UserRole = {
 } as const;
 export type UserRole = (typeof UserRole)[keyof typeof UserRole];
 
+/** Whose requests go first while there is not room for all: those of a class before all of the classes below it. */
+export const PriorityClass = {
+  HIGH: "high",
+  STANDARD: "standard",
+  LOW: "low",
+} as const;
+export type PriorityClass = (typeof PriorityClass)[keyof typeof PriorityClass];
+
 /** Where the prompt was read: on a prefill worker (HANDOFF) or on the worker that writes the answer (LOCAL). */
 export const PrefillPath = {
   HANDOFF: "handoff",

@@ -14,9 +14,10 @@ from inference.cli.errors import BadValue
 from inference.cli.group import group
 from inference.cli.output import Column
 from inference.contracts.bodies.access import KeyBody, KeyChangeBody, RotateBody
+from inference.contracts.states import PriorityClass
 from inference.contracts.views.access import IssuedKeyView, KeyView
 
-app = group("Serving keys: who may call the serving API, for which models, how often.")
+app = group("Serving keys: who may call the serving API, for which models, how often, and who goes first.")
 
 Models = Annotated[
     list[str] | None,
@@ -26,6 +27,10 @@ Models = Annotated[
         show_default=False,
         autocompletion=completion.deployments,
     ),
+]
+Class = Annotated[
+    PriorityClass | None,
+    typer.Option("--class", help="Whose requests go first while there is not room for all.", show_default=False),
 ]
 Rate = Annotated[int | None, typer.Option("--rpm", min=1, help="Requests a minute, per router.", show_default=False)]
 Concurrent = Annotated[int | None, typer.Option("--concurrent", min=1, help="At one time.", show_default=False)]
@@ -40,6 +45,7 @@ COLUMNS = (
     Column("PREFIX", lambda key: key.prefix),
     Column("STATE", lambda key: "active" if key.revoked_at is None else f"revoked {moment(key.revoked_at)}"),
     Column("MODELS", lambda key: key.models or "all"),
+    Column("CLASS", lambda key: key.priority_class),
     Column("RPM", lambda key: _limit(key.requests_per_minute), right=True),
     Column("AT ONCE", lambda key: _limit(key.max_concurrent), right=True),
     Column("EXPIRES", lambda key: moment(key.expires_at)),
@@ -60,6 +66,7 @@ def create(
     cli: Cli,
     name: Annotated[str, typer.Argument(metavar="NAME")],
     models: Models = None,
+    priority_class: Class = None,
     rpm: Rate = None,
     concurrent: Concurrent = None,
     days: Expires = None,
@@ -68,6 +75,7 @@ def create(
     body = KeyBody(
         name=name,
         models=models or [],
+        priority_class=priority_class or PriorityClass.STANDARD,
         requests_per_minute=rpm,
         max_concurrent=concurrent,
         expires_in_days=days,
@@ -76,31 +84,38 @@ def create(
     cli.out.secret(answer.raw, answer.view.key, f"Serving key {name}; it is shown this once:")
 
 
-@writes(app, "change", examples=["keys change ci --rpm 120", "keys change ci --no-limits"])
+@writes(
+    app, "change", examples=["keys change ci --rpm 120", "keys change ci --class high", "keys change ci --no-limits"]
+)
 def change(
     cli: Cli,
     name: arguments.Key,
     new_name: Annotated[str | None, typer.Option("--name", show_default=False)] = None,
     models: Models = None,
     all_models: Annotated[bool, typer.Option("--all-models", help="It may call all.")] = False,
+    priority_class: Class = None,
     rpm: Rate = None,
     concurrent: Concurrent = None,
     no_limits: Annotated[bool, typer.Option("--no-limits", help="As often as it likes.")] = False,
 ) -> None:
-    """Name, models and limits; routers go by them within a second."""
+    """Name, models, class and limits; routers go by them within a second."""
     nothing = None if no_limits else UNSET
     body = KeyChangeBody(
         name=UNSET if new_name is None else new_name,
         models=[] if all_models else models or UNSET,
+        priority_class=priority_class or UNSET,
         requests_per_minute=nothing if rpm is None else rpm,
         max_concurrent=nothing if concurrent is None else concurrent,
     )
     if body == KeyChangeBody():
-        raise BadValue("Say what is to change: --name, --model, --all-models, --rpm, --concurrent or --no-limits.")
+        raise BadValue(
+            "Say what is to change: --name, --model, --all-models, --class, --rpm, --concurrent or --no-limits."
+        )
     answer = cli.change("PATCH", f"/keys/{find.key(cli.client, name).id}", body, KeyView)
     key = answer.view
     limits = f"{_limit(key.requests_per_minute)} a minute, {_limit(key.max_concurrent)} at one time"
-    cli.out.done(answer.raw, f"{key.name}: {', '.join(key.models) or 'all models'}; {limits}.", key.name)
+    about = f"{', '.join(key.models) or 'all models'}; class {key.priority_class}; {limits}"
+    cli.out.done(answer.raw, f"{key.name}: {about}.", key.name)
 
 
 @writes(app, "rotate", examples=["keys rotate ci --grace 1h"])

@@ -5,16 +5,18 @@ from __future__ import annotations
 import msgspec
 
 from inference.contracts.bodies.body import Body
-from inference.contracts.states import Subject, UserRole
+from inference.contracts.states import PriorityClass, Subject, UserRole
 
 
 class KeyBody(Body, frozen=True, kw_only=True):
     """expires_in_days: 1 to 3650; left out, the key lives until it is revoked. models: names it may call; left out or
-    empty, all. requests_per_minute, max_concurrent: per router process; left out, no limit."""
+    empty, all. priority_class: whose requests go first while there is not room for all. requests_per_minute,
+    max_concurrent: per router process; left out, no limit."""
 
     name: str
     expires_in_days: int | None = None
     models: list[str] = []
+    priority_class: PriorityClass = PriorityClass.STANDARD
     requests_per_minute: int | None = None
     max_concurrent: int | None = None
 
@@ -24,6 +26,7 @@ class KeyChangeBody(Body, frozen=True, kw_only=True):
 
     name: str | msgspec.UnsetType = msgspec.UNSET
     models: list[str] | msgspec.UnsetType = msgspec.UNSET
+    priority_class: PriorityClass | msgspec.UnsetType = msgspec.UNSET
     requests_per_minute: int | msgspec.UnsetType | None = msgspec.UNSET
     max_concurrent: int | msgspec.UnsetType | None = msgspec.UNSET
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from inference.contracts.states import PrincipalKind, Subject, UserRole
+from inference.contracts.states import PrincipalKind, PriorityClass, Subject, UserRole
 
 
 class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     """A serving key without its secret. prefix: its first characters, for recognising it. models: names it may call;
-    empty means all. requests_per_minute, max_concurrent: per router process; null is no limit. last_used_at: to the
-    minute; null: never. previous_until: until when the secret before the last rotation is good. Times are ISO 8601,
-    UTC."""
+    empty means all. priority_class: whose requests go first while there is not room for all. requests_per_minute,
+    max_concurrent: per router process; null is no limit. last_used_at: to the minute; null: never. previous_until:
+    until when the secret before the last rotation is good. Times are ISO 8601, UTC."""
 
     id: str
     name: str
@@ -21,6 +21,7 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: str | None
     revoked_at: str | None
     models: tuple[str, ...]
+    priority_class: PriorityClass
     requests_per_minute: int | None
     max_concurrent: int | None
     last_used_at: str | None

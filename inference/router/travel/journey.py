@@ -25,8 +25,8 @@ class Call:
     """One prompt of what a client asked, in the workers' words. clip: the client named no limit of its own. echo,
     priority, cache_salt: as in `ReserveRequest`.
 
-    key_id, rank: of the serving key and its class, for the queue. ttft_deadline_s: when the client wants the first
-    token at the latest; None: whenever.
+    key_id, rank: of the serving key and its class, for the queue (`admission/classes.py`). ttft_deadline_s: when the
+    client wants the first token at the latest; None: whenever.
     """
 
     request_id: str

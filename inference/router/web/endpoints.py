@@ -16,6 +16,7 @@ from inference.contracts import auth, names
 from inference.contracts.generation import Finished
 from inference.contracts.routing import DeploymentRoute, ServingKeyEntry
 from inference.contracts.timings import RequestTiming
+from inference.router.admission.classes import RANKS, worker_priority
 from inference.router.admission.key_limits import Admission
 from inference.router.config import RouterConfig
 from inference.router.errors import ApiError, internal_error
@@ -59,9 +60,10 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Sender:
-    """Whose request it is, and how long the first token may take."""
+    """Whose request it is, the rank of its key's class, and how long the first token may take."""
 
     key_id: str
+    rank: int
     ttft_deadline_s: float | None
 
 
@@ -165,7 +167,7 @@ class Endpoints:
             if asked.stream
             else WholeOutlet(shape, len(asked.prompts) * answers)
         )
-        sender = _Sender(key.key_id, ttft_deadline_of(request))
+        sender = _Sender(key.key_id, RANKS[key.priority_class], ttft_deadline_of(request))
         parts = [
             _Part(
                 call,
@@ -237,8 +239,9 @@ def _calls(asked: Asked, deployment: DeploymentRoute, request_id: str, sender: _
             sampling=msgspec.structs.replace(asked.sampling, max_tokens=limit, seed=seed),
             clip=asked.max_tokens is None,
             echo=asked.echo,
-            priority=asked.priority,
+            priority=worker_priority(sender.rank, asked.priority),
             cache_salt=asked.cache_salt,
             key_id=sender.key_id,
+            rank=sender.rank,
             ttft_deadline_s=sender.ttft_deadline_s,
         )

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from controlplane.access import selectors, services
 from controlplane.access.presenters import issued_key_view, key_view
-from controlplane.access.services import KeyLimits
+from controlplane.access.services import KeyRights
 from controlplane.core import principal
 from controlplane.core.rest.api import answer, body
 from controlplane.core.rest.listing import Filter, Listing
@@ -45,7 +45,12 @@ class KeyListApi(ControlView):
             name=wanted.name,
             expires_in_days=wanted.expires_in_days,
             created_by=principal.current().name,
-            limits=KeyLimits(wanted.models, wanted.requests_per_minute, wanted.max_concurrent),
+            rights=KeyRights(
+                models=wanted.models,
+                priority_class=wanted.priority_class,
+                requests_per_minute=wanted.requests_per_minute,
+                max_concurrent=wanted.max_concurrent,
+            ),
         )
         return answer(issued_key_view(issued.row, issued.raw), 201)
 
@@ -57,7 +62,7 @@ class KeyApi(ControlView):
 
     @documented("Change a serving key", body=KeyChangeBody, answers={200: KeyView}, refusals=[404])
     def patch(self, request: Request, key_id: UUID) -> Response:
-        """Name, models and limits. Routers go by them within a second."""
+        """Name, models, class and limits. Routers go by them within a second."""
         wanted = msgspec.to_builtins(body(request, KeyChangeBody))  # leaves out what was left out
         return answer(key_view(services.key_change(key_id=key_id, **wanted)))
 

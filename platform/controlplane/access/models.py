@@ -7,9 +7,10 @@ import uuid
 from django.contrib.auth.models import User
 from django.db import models
 
-from inference.contracts.states import UserRole
+from inference.contracts.states import PriorityClass, UserRole
 
 _ROLES = [(role, role) for role in UserRole]
+_PRIORITY_CLASSES = [(each, each) for each in PriorityClass]
 
 #: Longest name of a deployment in a grant or a scope.
 DEPLOYMENT_NAME_LENGTH = 100
@@ -86,6 +87,7 @@ class ServingKey(Credential):
 
     internal = models.BooleanField(default=False)
     scope = models.JSONField(default=list)
+    priority_class = models.CharField(max_length=16, choices=_PRIORITY_CLASSES, default=PriorityClass.STANDARD)
     requests_per_minute = models.PositiveIntegerField(null=True)
     max_concurrent = models.PositiveIntegerField(null=True)
 

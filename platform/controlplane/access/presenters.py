@@ -9,7 +9,7 @@ from controlplane.access.lockout import Lockout
 from controlplane.access.models import ManagementToken, OidcIdentity, ServingKey
 from controlplane.access.principals import grants_of, role_of
 from controlplane.core.clock import iso, iso_or_none
-from inference.contracts.states import UserRole
+from inference.contracts.states import PriorityClass, UserRole
 from inference.contracts.views.access import IssuedKeyView, IssuedTokenView, KeyView, LockoutView, TokenView, UserView
 
 
@@ -23,6 +23,7 @@ def key_view(row: ServingKey) -> KeyView:
         expires_at=iso_or_none(row.expires_at),
         revoked_at=iso_or_none(row.revoked_at),
         models=tuple(row.scope),
+        priority_class=PriorityClass(row.priority_class),
         requests_per_minute=row.requests_per_minute,
         max_concurrent=row.max_concurrent,
         last_used_at=iso_or_none(row.last_used_at),

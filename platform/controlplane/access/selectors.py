@@ -12,6 +12,7 @@ from controlplane.access.models import ServingKey
 from controlplane.core.errors import NotFound
 from inference.contracts.auth import key_digest
 from inference.contracts.routing import ServingKeyEntry
+from inference.contracts.states import PriorityClass
 
 
 def key_list() -> QuerySet[ServingKey]:
@@ -53,6 +54,7 @@ def _entry(row: ServingKey, digest: str, expires_at: datetime | None) -> Serving
         digest=digest,
         expires_at=None if expires_at is None else expires_at.timestamp(),
         models=tuple(row.scope),
+        priority_class=PriorityClass(row.priority_class),
         requests_per_minute=row.requests_per_minute,
         max_concurrent=row.max_concurrent,
     )

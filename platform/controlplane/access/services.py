@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -22,6 +22,7 @@ from controlplane.core.locking import locked
 from inference.contracts import names
 from inference.contracts.auth import derive_token, key_digest, new_serving_key
 from inference.contracts.routing import KeyTable
+from inference.contracts.states import PriorityClass
 
 log = structlog.get_logger()
 
@@ -34,16 +35,17 @@ MOST_CONCURRENT = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class KeyLimits:
+class KeyRights:
     """models: names it may call; empty means all. requests_per_minute, max_concurrent: per router process; None is no
     limit."""
 
     models: Collection[str] = ()
+    priority_class: PriorityClass = PriorityClass.STANDARD
     requests_per_minute: int | None = None
     max_concurrent: int | None = None
 
 
-NO_LIMITS = KeyLimits()
+PLAIN = KeyRights()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def key_create(
     created_by: str,
     expires_in_days: int | None = None,
     internal: bool = False,
-    limits: KeyLimits = NO_LIMITS,
+    rights: KeyRights = PLAIN,
 ) -> IssuedKey:
     """Make a new serving key; routers take it within a second.
 
@@ -73,7 +75,7 @@ def key_create(
         created_by=created_by,
         expires_in_days=expires_in_days,
         internal=internal,
-        limits=limits,
+        rights=rights,
     )
 
 
@@ -85,7 +87,7 @@ def _key_store(
     created_by: str,
     expires_in_days: int | None = None,
     internal: bool = False,
-    limits: KeyLimits = NO_LIMITS,
+    rights: KeyRights = PLAIN,
 ) -> IssuedKey:
     now = clock.now()
     row = ServingKey(
@@ -97,27 +99,37 @@ def _key_store(
         created_at=now,
         expires_at=credentials.end_of_life(expires_in_days, now=now),
     )
-    _limit(row, limits)
+    _give(row, rights)
     row.save(force_insert=True)
     key_table_publish()
     _record("key.create", row, after=_audited(row))
     return IssuedKey(row=row, raw=raw)
 
 
-def _limit(row: ServingKey, limits: KeyLimits) -> None:
+def _give(row: ServingKey, rights: KeyRights) -> None:
     for field, value, most in (
-        ("requests_per_minute", limits.requests_per_minute, MOST_REQUESTS_PER_MINUTE),
-        ("max_concurrent", limits.max_concurrent, MOST_CONCURRENT),
+        ("requests_per_minute", rights.requests_per_minute, MOST_REQUESTS_PER_MINUTE),
+        ("max_concurrent", rights.max_concurrent, MOST_CONCURRENT),
     ):
         if value is not None and not 1 <= value <= most:
             raise Invalid(f"{field} is 1 to {most}, or null for no limit; {value} is neither.", field=field)
-    row.scope = credentials.checked_names(limits.models, field="models")
-    row.requests_per_minute, row.max_concurrent = limits.requests_per_minute, limits.max_concurrent
+    row.scope = credentials.checked_names(rights.models, field="models")
+    row.priority_class = rights.priority_class
+    row.requests_per_minute, row.max_concurrent = rights.requests_per_minute, rights.max_concurrent
+
+
+def _rights(row: ServingKey) -> KeyRights:
+    return KeyRights(
+        models=row.scope,
+        priority_class=PriorityClass(row.priority_class),
+        requests_per_minute=row.requests_per_minute,
+        max_concurrent=row.max_concurrent,
+    )
 
 
 @transaction.atomic
-def key_change(*, key_id: UUID, name: str | None = None, **limits: Any) -> ServingKey:
-    """Change the name of a key where one is given, and those `limits` (fields of `KeyLimits`) that are; routers go by
+def key_change(*, key_id: UUID, name: str | None = None, **rights: Any) -> ServingKey:
+    """Change the name of a key where one is given, and those `rights` (fields of `KeyRights`) that are; routers go by
     them within a second.
 
     Raises:
@@ -128,9 +140,9 @@ def key_change(*, key_id: UUID, name: str | None = None, **limits: Any) -> Servi
     before = _audited(row)
     if name is not None:
         row.name = credentials.checked_name(name)
-    _limit(row, replace(KeyLimits(row.scope, row.requests_per_minute, row.max_concurrent), **limits))
+    _give(row, replace(_rights(row), **rights))
     if (after := _audited(row)) != before:
-        row.save(update_fields=["name", "scope", "requests_per_minute", "max_concurrent"])
+        row.save(update_fields=["name", "scope", "priority_class", "requests_per_minute", "max_concurrent"])
         key_table_publish()
         _record("key.change", row, before=before, after=after)
     return row
@@ -190,9 +202,7 @@ def _key_locked(key_id: UUID) -> ServingKey:
 
 
 def _audited(row: ServingKey) -> dict[str, object]:
-    return credentials.audited(
-        row, models=row.scope, requests_per_minute=row.requests_per_minute, max_concurrent=row.max_concurrent
-    )
+    return credentials.audited(row, **asdict(_rights(row)))
 
 
 def _record(action: str, row: ServingKey, *, before: object = None, after: object = None) -> None:

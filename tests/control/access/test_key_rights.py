@@ -10,13 +10,14 @@ from rest_framework.test import APIClient
 
 from controlplane.access import selectors, services
 from controlplane.access.models import ServingKey
-from controlplane.access.services import KeyLimits
+from controlplane.access.services import KeyRights
 from controlplane.audit.models import AuditEntry
 from inference.contracts.auth import key_digest
+from inference.contracts.states import PriorityClass
 from tests.control.conftest import Clock
 
 KEYS = "/api/v1/keys"
-LIMITS = {"models": ["chat", "search"], "requests_per_minute": 60, "max_concurrent": 4}
+LIMITS = {"models": ["chat", "search"], "priority_class": "high", "requests_per_minute": 60, "max_concurrent": 4}
 
 pytestmark = pytest.mark.django_db
 
@@ -33,11 +34,13 @@ def test_scope_and_limits_reach_the_routers(api: APIClient, now: Clock) -> None:
     assert {name: made[name] for name in LIMITS} == LIMITS
     [entry] = selectors.key_entries(now=now())
     assert (entry.models, entry.requests_per_minute, entry.max_concurrent) == (("chat", "search"), 60, 4)
+    assert entry.priority_class is PriorityClass.HIGH
 
 
 def test_a_key_without_limits_has_none(api: APIClient, now: Clock) -> None:
     made = make(api)
 
+    assert made["priority_class"] == "standard"
     assert (made["models"], made["requests_per_minute"], made["max_concurrent"]) == ([], None, None)
     [entry] = selectors.key_entries(now=now())
     assert (entry.models, entry.requests_per_minute, entry.max_concurrent) == ((), None, None)
@@ -49,6 +52,8 @@ def test_a_key_without_limits_has_none(api: APIClient, now: Clock) -> None:
         ({"models": [" "]}, "models"),
         ({"models": ["x" * 101]}, "models"),
         ({"models": [f"m{number}" for number in range(201)]}, "models"),
+        ({"priority_class": "urgent"}, "priority_class"),
+        ({"priority_class": None}, "priority_class"),
         ({"requests_per_minute": 0}, "requests_per_minute"),
         ({"requests_per_minute": 10**9}, "requests_per_minute"),
         ({"max_concurrent": -1}, "max_concurrent"),
@@ -70,6 +75,7 @@ def test_a_change_leaves_alone_what_it_does_not_name(api: APIClient, now: Clock)
 
     assert api.patch(address, {"name": "renamed"}, format="json").json()["requests_per_minute"] == 60
     changed = api.patch(address, {"requests_per_minute": None, "models": ["chat"]}, format="json").json()
+    assert changed["priority_class"] == "high"
     assert (changed["name"], changed["requests_per_minute"], changed["max_concurrent"]) == ("renamed", None, 4)
     assert api.get(address).json() == changed
     [entry] = selectors.key_entries(now=now())
@@ -87,6 +93,13 @@ def test_a_change_is_published_and_audited_and_no_change_is_neither(api: APIClie
 
     entry = AuditEntry.objects.get(action="key.change")
     assert (entry.before["max_concurrent"], entry.after["max_concurrent"]) == (None, 3)
+
+
+def test_a_changed_class_is_published(api: APIClient, now: Clock) -> None:
+    address = f"{KEYS}/{make(api)['id']}"
+    assert api.patch(address, {"priority_class": "low"}, format="json").json()["priority_class"] == "low"
+    [entry] = selectors.key_entries(now=now())
+    assert entry.priority_class is PriorityClass.LOW
 
 
 def test_a_change_names_the_version_it_saw(api: APIClient) -> None:
@@ -141,7 +154,7 @@ def test_a_revoke_ends_both_secrets(api: APIClient, now: Clock) -> None:
 
 
 def test_unknown_and_internal_keys_are_not_found(api: APIClient) -> None:
-    inside = services.key_create(name="inside", created_by="tandem", internal=True, limits=KeyLimits(["chat"]))
+    inside = services.key_create(name="inside", created_by="tandem", internal=True, rights=KeyRights(["chat"]))
     for key_id in (uuid4(), inside.row.pk):
         assert api.get(f"{KEYS}/{key_id}").status_code == 404
         assert api.patch(f"{KEYS}/{key_id}", {"name": "x"}, format="json").status_code == 404

@@ -61,6 +61,8 @@ def test_a_serving_key_is_shown_once_and_lives_its_life(tandem: Tandem) -> None:
     assert raw.startswith("sk-tandem-")
     assert raw not in tandem.ok("keys list")
     assert "120 a minute, any at one time" in tandem.ok("keys change ci --rpm 120")
+    assert "class high" in tandem.ok("keys change ci --class high")
+    assert "Invalid value for '--class'" in tandem.refused("keys change ci --class urgent", 2)
     assert "any a minute" in tandem.ok("keys change ci --no-limits --name robots")
     rotated = tandem.ok("keys rotate robots --grace 1h")
     assert raw not in rotated

@@ -6,6 +6,7 @@ import json
 import socket
 
 import aiohttp
+import msgspec
 import openai
 import pytest
 
@@ -13,7 +14,8 @@ from inference.contracts import auth, names
 from inference.contracts.errors import ErrorCode
 from inference.contracts.generation import TokenDelta
 from inference.contracts.routing import ServingKeyEntry
-from inference.contracts.states import Role
+from inference.contracts.states import PriorityClass, Role
+from inference.router.openai.sampling import LARGEST
 from inference.router.travel.outlet import Lane
 from inference.router.travel.record import RequestRecord
 from inference.router.travel.relay import Call, Relay
@@ -106,6 +108,30 @@ async def test_priority_and_salt_reach_both_workers(bench: Bench) -> None:
     await bench.chat(LONG, priority=-3, cache_salt="tenant")
     for order in (decode.reservations[0], prefill.prefills[0]):
         assert (order.priority, order.cache_salt) == (-3, "tenant")
+
+
+async def test_a_class_goes_before_whatever_clients_of_lower_ones_name(bench: Bench) -> None:
+    """At workers, as in the queue; within a class the client's own number orders."""
+    prefill, decode = bench.pair()
+    await bench.start()
+
+    def known() -> PriorityClass:
+        return bench.router.tables.keyring.check(f"Bearer {KEY}", 0).priority_class
+
+    for priority_class, named in (
+        (PriorityClass.HIGH, LARGEST),
+        (PriorityClass.STANDARD, -LARGEST),
+        (PriorityClass.STANDARD, LARGEST),
+        (PriorityClass.LOW, -LARGEST),
+    ):
+        bench.keys = [msgspec.structs.replace(bench.keys[0], priority_class=priority_class)]
+        bench.publish()
+        await eventually(lambda wanted=priority_class: known() is wanted)
+        assert (await bench.chat(LONG, priority=named))[0] == 200
+    for orders in (decode.reservations, prefill.prefills):
+        priorities = [order.priority for order in orders]
+        assert len(priorities) == 4
+        assert priorities == sorted(set(priorities))
 
 
 async def test_a_unified_worker_does_everything_itself(bench: Bench) -> None:

@@ -9,7 +9,7 @@ import time
 from inference.contracts import auth, names
 from inference.contracts.errors import ErrorCode
 from inference.contracts.routing import ServingKeyEntry
-from inference.contracts.states import Role
+from inference.contracts.states import PriorityClass, Role
 from tests.inference.router.conftest import LONG, MODEL, PATIENT, SHORT, Bench, eventually
 from tests.inference.router.scripted import Misstep
 from tests.inference.router.test_faults import assert_whole
@@ -22,6 +22,13 @@ async def patient(bench: Bench, **limits: object) -> Bench:
     bench.deadlines = PATIENT
     bench.limits = dataclasses.replace(bench.limits, queue_s=20.0)
     return await bench.start(**limits)
+
+
+async def ask_with(bench: Bench, key: str, text: str) -> int:
+    body = {"model": MODEL, "messages": [{"role": "user", "content": text}]}
+    headers = {"Authorization": f"Bearer {key}"}
+    async with bench.http.post("/v1/chat/completions", json=body, headers=headers) as answer:
+        return answer.status
 
 
 def waiting(bench: Bench) -> int:
@@ -62,14 +69,7 @@ async def test_nobody_overtakes_those_that_wait_and_keys_take_turns(bench: Bench
     await patient(bench)
     many = [asyncio.create_task(bench.chat(f"many {number}")) for number in range(4)]
     await eventually(lambda: waiting(bench) == 4)
-    body = {"model": MODEL, "messages": [{"role": "user", "content": "other"}]}
-    headers = {"Authorization": f"Bearer {OTHER_KEY}"}
-
-    async def other() -> int:
-        async with bench.http.post("/v1/chat/completions", json=body, headers=headers) as answer:
-            return answer.status
-
-    late = asyncio.create_task(other())
+    late = asyncio.create_task(ask_with(bench, OTHER_KEY, "other"))
     await eventually(lambda: waiting(bench) == 5)
     worker.reservations.clear()
     worker.missteps.clear()
@@ -77,6 +77,25 @@ async def test_nobody_overtakes_those_that_wait_and_keys_take_turns(bench: Bench
     assert {status for status, _ in await asyncio.gather(*many)} == {200}
     served = [request.prompt.messages[0].content for request in worker.reservations]
     assert served.index("other") <= 2, "its key had its turn before the others of the first key"
+    await bench.at_rest()
+
+
+async def test_a_key_of_a_higher_class_goes_before_those_that_wait(bench: Bench) -> None:
+    worker = bench.worker(Role.UNIFIED)
+    worker.missteps["reserve"] = FULL
+    high = ServingKeyEntry(key_id="k2", digest=auth.key_digest(OTHER_KEY), priority_class=PriorityClass.HIGH)
+    bench.keys.append(high)
+    await patient(bench)
+    earlier = [asyncio.create_task(bench.chat(f"standard {number}")) for number in range(3)]
+    await eventually(lambda: waiting(bench) == 3)
+    later = asyncio.create_task(ask_with(bench, OTHER_KEY, "high"))
+    await eventually(lambda: waiting(bench) == 4)
+    worker.reservations.clear()
+    worker.missteps.clear()
+    assert await later == 200
+    assert {status for status, _ in await asyncio.gather(*earlier)} == {200}
+    served = [request.prompt.messages[0].content for request in worker.reservations]
+    assert served.index("high") <= 1, "at most the one that was called before it came has been let by"
     await bench.at_rest()
 
 

@@ -1,7 +1,7 @@
 import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { UserRole } from "@/generated/contracts";
+import { PriorityClass, UserRole } from "@/generated/contracts";
 import { answering } from "@/testing/answers";
 import { renderConsole } from "@/testing/render";
 import { whoView } from "@/testing/views";
@@ -24,6 +24,7 @@ const key: ServingKey = {
   ...same,
   name: "support-bot",
   models: ["small"],
+  priority_class: PriorityClass.HIGH,
   requests_per_minute: 60,
   max_concurrent: null,
 };
@@ -41,6 +42,8 @@ describe("keys and tokens", () => {
     const row = within(await screen.findByTestId("key-row"));
     expect(row.getAllByText("small")).toHaveLength(1);
     expect(row.getByText("60 a minute")).toBeTruthy();
+    expect(row.getByText("High")).toBeTruthy();
+    expect(row.getByText("small · High priority · 60 a minute")).toBeTruthy();
     keys.unmount();
     listing([token]);
     renderConsole(<TokensPage />);

@@ -10,6 +10,8 @@ import { isGood, stateOf } from "./lifetimes";
 export interface Column<T> {
   readonly title: string;
   readonly show: (credential: T) => string;
+  /** The same without its title, where there is no room for columns; null where it goes without saying. */
+  readonly brief?: (credential: T) => string | null;
 }
 
 interface CredentialTableProps<T> {
@@ -58,7 +60,10 @@ export function CredentialTable<T extends Credential>(props: CredentialTableProp
                   <span className="mono nowrap">{credential.prefix}…</span> {ofWhom?.(credential)}
                 </Text>
                 <Text size="xs" c="dimmed" hiddenFrom="md">
-                  {columns.map(({ show }) => show(credential)).join(" · ")}
+                  {columns
+                    .map(({ show, brief = show }) => brief(credential))
+                    .filter((part) => part !== null)
+                    .join(" · ")}
                 </Text>
               </Table.Td>
               <Table.Td>

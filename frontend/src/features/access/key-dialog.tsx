@@ -2,9 +2,11 @@ import { Button, Group, Modal, MultiSelect, NumberInput, Select, SimpleGrid, Sta
 import { useForm } from "@mantine/form";
 import { Failure } from "@/components/states";
 import { ApiError } from "@/lib/api";
+import { PriorityClass } from "@/generated/contracts";
 import { useDeployments } from "@/live/hooks";
 import { useWriteKey, type ServingKey } from "./api/keys";
 import { daysOf, LIFETIMES } from "./lifetimes";
+import { CLASS_OPTIONS } from "./priority-classes";
 import { SecretShown } from "./secret-shown";
 
 interface KeyDialogProps {
@@ -32,6 +34,7 @@ interface Values {
   readonly name: string;
   readonly lifetime: string;
   readonly models: string[];
+  readonly priorityClass: PriorityClass;
   readonly perMinute: number | string;
   readonly atOnce: number | string;
 }
@@ -49,6 +52,7 @@ function KeyForm({ served, onClose }: KeyFormProps) {
       name: served?.name ?? "",
       lifetime: "90",
       models: [...(served?.models ?? [])],
+      priorityClass: served?.priority_class ?? PriorityClass.STANDARD,
       perMinute: served?.requests_per_minute ?? "",
       atOnce: served?.max_concurrent ?? "",
     },
@@ -64,6 +68,7 @@ function KeyForm({ served, onClose }: KeyFormProps) {
         days: daysOf(values.lifetime),
         name: values.name.trim(),
         models: values.models,
+        priority_class: values.priorityClass,
         requests_per_minute: limit(values.perMinute),
         max_concurrent: limit(values.atOnce),
       },
@@ -86,6 +91,13 @@ function KeyForm({ served, onClose }: KeyFormProps) {
           data={[...names]}
           clearable
           {...form.getInputProps("models")}
+        />
+        <Select
+          label="Priority"
+          description="Whose requests go first while there is not room for all"
+          data={CLASS_OPTIONS}
+          allowDeselect={false}
+          {...form.getInputProps("priorityClass")}
         />
         <SimpleGrid cols={2}>
           <NumberInput label="Requests a minute" placeholder="No limit" min={1} {...form.getInputProps("perMinute")} />

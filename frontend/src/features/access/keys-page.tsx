@@ -1,13 +1,16 @@
 import { IconKey } from "@tabler/icons-react";
 import { Empty } from "@/components/states";
+import { PriorityClass } from "@/generated/contracts";
 import { useMay } from "@/lib/who";
 import type { ServingKey } from "./api/keys";
 import { CredentialPage } from "./credential-page";
 import type { Column } from "./credential-table";
 import { KeyDialog } from "./key-dialog";
+import { CLASS_NAME } from "./priority-classes";
 
 const COLUMNS: readonly Column<ServingKey>[] = [
   { title: "May call", show: ({ models }) => (models.length === 0 ? "all models" : models.join(", ")) },
+  { title: "Priority", show: ({ priority_class: of }) => CLASS_NAME[of], brief: priorityOf },
   { title: "Limits", show: limitsOf },
 ];
 
@@ -30,6 +33,11 @@ export function KeysPage() {
       dialog={(subject, onClose) => <KeyDialog subject={subject} onClose={onClose} />}
     />
   );
+}
+
+/** Only where it is not what most keys have. */
+function priorityOf({ priority_class: of }: ServingKey): string | null {
+  return of === PriorityClass.STANDARD ? null : `${CLASS_NAME[of]} priority`;
 }
 
 function limitsOf({ requests_per_minute: perMinute, max_concurrent: atOnce }: ServingKey): string {

@@ -73,6 +73,16 @@ async def test_a_class_of_smaller_number_goes_first() -> None:
     assert waiting.called == ["sooner", "later"]
 
 
+async def test_within_a_class_nobody_starves() -> None:
+    """A key that asks again and again, with short requests, lets a long one of another key by."""
+    waiting = Waiting()
+    await waiting.sit("long", "patient", tokens=500)
+    for number in range(20):
+        await waiting.sit(f"short-{number}", "greedy", tokens=100)
+        await waiting.call()
+    assert "long" in waiting.called[:6]
+
+
 async def test_who_tries_in_vain_keeps_his_place() -> None:
     waiting = Waiting()
     patience = Patience()

@@ -1,4 +1,5 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
+import type { PriorityClass } from "@/generated/contracts";
 import { call } from "@/lib/api";
 import type { Credential } from "./credentials";
 
@@ -7,6 +8,7 @@ export interface KeyRights {
   readonly name: string;
   /** Names it may call; none means all. */
   readonly models: readonly string[];
+  readonly priority_class: PriorityClass;
   /** Per router process; null is no limit. */
   readonly requests_per_minute: number | null;
   readonly max_concurrent: number | null;
