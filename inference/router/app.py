@@ -7,6 +7,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 import structlog
 from aiohttp import web
@@ -26,8 +27,9 @@ from inference.router.telling.metrics import Metrics
 from inference.router.telling.shared_metrics import SharedMetrics
 from inference.router.telling.windows import Telemetry
 from inference.router.travel.relay import Relay
+from inference.router.web.connection import Connection
 from inference.router.web.door import Door
-from inference.router.web.edge import put_headers, speak_openai
+from inference.router.web.edge import before_headers, speak_openai
 from inference.router.web.endpoints import Endpoints
 from inference.router.web.model_endpoints import ModelEndpoints
 from inference.router.workers.client import WorkerClient
@@ -36,8 +38,8 @@ from inference.router.workers.pairs import Pair, Pairs
 
 _FORCED_STOP_S = 1.0
 
-#: How long the rest of a body is read that was refused, so that the client comes to read why.
-_REST_OF_BODY_S = 2.0
+#: Connections that wait to be accepted.
+_BACKLOG = 128
 _log = structlog.get_logger()
 
 
@@ -49,7 +51,7 @@ class Router:
         self.live = LiveRequests()
         self.tables = TableKeeper(redis, config.data_dir, config.intervals.table_poll_s)
         self.telemetry = Telemetry(redis, config.router_id, config.intervals.window_s, self.in_flight)
-        metrics = Metrics(self.in_flight, self._waiting, self._table_version, self._pairs_known)
+        metrics = self._own_metrics = Metrics(self.in_flight, self._waiting, self._table_version, self._pairs_known)
         self._background = Background()
         self._client = WorkerClient(config.cluster_secret, config.deadlines, self._background, config.worker_tls)
         self.pairs = Pairs(lambda: self.tables.deployments, self._client.preflight)
@@ -68,23 +70,17 @@ class Router:
         models = ModelEndpoints(self._door, self.tables, self._client, config.limits)
         app = web.Application(client_max_size=config.limits.max_body_bytes, middlewares=[speak_openai(metrics)])
         app.add_routes([*answers.routes(), *models.routes()])
-        app.on_response_prepare.append(put_headers)
+        app.on_response_prepare.append(before_headers)
         # A client that leaves cancels its handler; everything a request holds is given back on that way out.
-        self._runner = web.AppRunner(
-            app,
-            handler_cancellation=True,
-            access_log=None,
-            shutdown_timeout=_FORCED_STOP_S,
-            keepalive_timeout=config.deadlines.keepalive_s,
-            lingering_time=_REST_OF_BODY_S,
-            max_line_size=config.limits.max_header_bytes,
-            max_field_size=config.limits.max_header_bytes,
-        )
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=_FORCED_STOP_S)
+        self._listener: asyncio.Server | None = None
 
     @property
     def port(self) -> int:
         """The port that is really bound (the configured one may be 0)."""
-        return int(self._runner.addresses[0][1])
+        if self._listener is None:
+            raise RuntimeError("the router does not listen")
+        return int(self._listener.sockets[0].getsockname()[1])
 
     def in_flight(self) -> Mapping[str, int]:
         """Live requests of every served deployment, zero included."""
@@ -102,14 +98,17 @@ class Router:
         await self.tables.start()
         await self._metrics.start()
         await self._runner.setup()
-        site = web.TCPSite(
-            self._runner,
+        server = self._runner.server
+        if server is None:
+            raise RuntimeError("aiohttp made no server")
+        self._listener = await asyncio.get_running_loop().create_server(
+            partial(Connection, server, self.config, self._own_metrics),
             self.config.host,
             self.config.port,
-            ssl_context=_tls(self.config),
+            ssl=_tls(self.config),
             reuse_port=bool(self.config.number) or None,
+            backlog=_BACKLOG,
         )
-        await site.start()
         if self.config.number in ("", "0"):  # of several processes the first one asks for all
             self._trials = [asyncio.create_task(keep_running(self.pairs.run))]
         _log.info("router listens", host=self.config.host, port=self.port)
@@ -118,8 +117,8 @@ class Router:
         """Take no new requests, let running streams end; at the deadline tell what is left that it ends here."""
         self._door.stopping = True
         await end(self._trials)
-        for site in list(self._runner.sites):
-            await site.stop()
+        if self._listener is not None:
+            self._listener.close()
         if not await self._idle_within(self.config.deadlines.stop_s):
             self.live.cut()
             await self._idle_within(_FORCED_STOP_S)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from inference.contracts.errors import ErrorCode, TandemError
@@ -19,7 +21,8 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApiError(Exception):
-    """Ends a request with `status` and an OpenAI-shaped body. retry_after_s: becomes the Retry-After header."""
+    """Ends a request with `status` and an OpenAI-shaped body. retry_after_s: becomes the Retry-After header. headers:
+    what else the answer has."""
 
     def __init__(
         self,
@@ -29,6 +32,7 @@ class ApiError(Exception):
         code: str | None,
         param: str | None = None,
         retry_after_s: int | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -36,6 +40,7 @@ class ApiError(Exception):
         self.code = code
         self.param = param
         self.retry_after_s = retry_after_s
+        self._headers = dict(headers or {})
 
     @property
     def refused(self) -> bool:
@@ -51,11 +56,27 @@ class ApiError(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        return {} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}
+        advised = {} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}
+        return self._headers | advised
 
 
 def bad_request(message: str, param: str | None = None, code: str = "invalid_request") -> ApiError:
     return ApiError(400, message, code=code, param=param)
+
+
+class BodyRefused(ApiError):
+    """The body of a request was not read to its end: the connection closes."""
+
+
+def malformed(reason: str) -> ApiError:
+    """reason: what of the request is wrong, after "no valid HTTP: "."""
+    return ApiError(400, f"The request is no valid HTTP: {reason}.", code="malformed_request")
+
+
+def headers_too_large(limit: int) -> ApiError:
+    """limit: bytes."""
+    text = f"The first line of the request, or one of its headers, is larger than {limit} bytes."
+    return ApiError(431, text, code="headers_too_large")
 
 
 def invalid_key(message: str) -> ApiError:

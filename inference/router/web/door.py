@@ -14,7 +14,7 @@ from inference.router.admission.key_limits import Admission, KeyLimits
 from inference.router.admission.key_use import KeyUse
 from inference.router.admission.keys import require_model
 from inference.router.config import RouterConfig
-from inference.router.errors import ApiError, model_not_found, unavailable
+from inference.router.errors import ApiError, BodyRefused, model_not_found, unavailable
 from inference.router.table import TableKeeper
 from inference.router.web.edge import note_standing
 
@@ -43,10 +43,15 @@ class Door:
             async with asyncio.timeout(self._config.deadlines.body_s):
                 return await request.read()
         except TimeoutError:
-            raise ApiError(408, "The request body did not arrive in time.", code="request_timeout") from None
+            raise BodyRefused(408, "The request body did not arrive in time.", code="request_timeout") from None
         except web.HTTPRequestEntityTooLarge:
             limit = self._config.limits.max_body_bytes
-            raise ApiError(413, f"The request body is larger than {limit} bytes.", code="request_too_large") from None
+            raise BodyRefused(
+                413, f"The request body is larger than {limit} bytes.", code="request_too_large"
+            ) from None
+        except web.RequestPayloadError:
+            text = "The request body is not what its Content-Encoding or Transfer-Encoding says."
+            raise BodyRefused(400, text, code="malformed_request") from None
 
     def deployment_of(self, key: ServingKeyEntry, model: str) -> DeploymentRoute:
         deployment = self._tables.find(model)

@@ -12,10 +12,12 @@ from aiohttp.typedefs import Handler, Middleware
 
 from inference.contracts import codec, names
 from inference.router.admission.key_limits import Standing
-from inference.router.errors import ApiError, bad_request, internal_error
+from inference.router.errors import ApiError, BodyRefused, bad_request, internal_error
 from inference.router.telling.metrics import Metrics
 from inference.router.web.sse import ClientGone
 
+#: How much of an address is told in an error.
+_SHOWN_CHARACTERS = 200
 _SANE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}")
 _REQUEST_ID = web.RequestKey("request_id", str)
 _STANDING = web.RequestKey("standing", Standing)
@@ -56,8 +58,9 @@ def note_standing(request: web.Request, standing: Standing | None) -> None:
         request[_STANDING] = standing
 
 
-async def put_headers(request: web.BaseRequest, response: web.StreamResponse) -> None:
-    """Signal handler: puts the request id, and how the key stands, on an answer just before its headers are sent."""
+def put_headers(request: web.BaseRequest, response: web.StreamResponse) -> None:
+    """Puts the request id, and how the key stands, on an answer. What software answers is nobody's business."""
+    response.headers["Server"] = "tandem"
     if not isinstance(request, web.Request):
         return
     response.headers[names.REQUEST_ID_HEADER] = request_id_of(request)
@@ -66,6 +69,11 @@ async def put_headers(request: web.BaseRequest, response: web.StreamResponse) ->
         response.headers["x-ratelimit-limit-requests"] = str(standing.limit)
         response.headers["x-ratelimit-remaining-requests"] = str(standing.remaining)
         response.headers["x-ratelimit-reset-requests"] = f"{math.ceil(standing.reset_s)}s"
+
+
+async def before_headers(request: web.BaseRequest, response: web.StreamResponse) -> None:
+    """Signal handler: as `put_headers`, just before the headers of an answer are sent."""
+    put_headers(request, response)
 
 
 def speak_openai(metrics: Metrics) -> Middleware:
@@ -80,30 +88,39 @@ def speak_openai(metrics: Metrics) -> Middleware:
         try:
             return await handler(request)
         except ApiError as error:
-            return _answer(error, metrics)
+            return error_answer(error, metrics)
         except ClientGone:
             if request.transport is not None:
                 request.transport.abort()
             return web.Response(status=499, reason="Client Closed Request")  # for the record: nobody reads it
         except web.HTTPException as error:
-            return _answer(_translated(request, error), metrics)
+            return error_answer(translated(request, error), metrics)
         except Exception:
             _log.exception("unexpected error", path=request.path)
-            return _answer(internal_error(), metrics)
+            return error_answer(internal_error(), metrics)
 
     return middleware
 
 
-def _answer(error: ApiError, metrics: Metrics) -> web.Response:
+def error_answer(error: ApiError, metrics: Metrics) -> web.Response:
     metrics.refusals.labels(str(error.status), error.code or "").inc()
-    return web.Response(
+    response = web.Response(
         status=error.status, body=codec.encode(error.body), content_type="application/json", headers=error.headers
     )
+    if isinstance(error, BodyRefused):
+        response.force_close()
+    return response
 
 
-def _translated(request: web.Request, error: web.HTTPException) -> ApiError:
+def translated(request: web.BaseRequest, error: web.HTTPException) -> ApiError:
+    """An error of aiohttp, in OpenAI's words."""
+    path = (request.path or request.raw_path)[:_SHOWN_CHARACTERS]
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        allowed = ", ".join(sorted(error.allowed_methods))
+        text = f"{path} does not take {request.method}: it takes {allowed}."
+        return ApiError(405, text, code="method_not_allowed", headers={"Allow": allowed})
     if error.status == 404:
-        return ApiError(404, f"There is no {request.method} {request.path}.", code="unknown_url")
-    if error.status == 405:
-        return ApiError(405, f"{request.path} does not take {request.method}.", code="method_not_allowed")
+        return ApiError(404, f"There is no {request.method} {path}.", code="unknown_url")
+    if error.status == 417:
+        return ApiError(417, "Of the header Expect only 100-continue is offered.", code="expectation_failed")
     return ApiError(error.status, error.reason, code="bad_request")

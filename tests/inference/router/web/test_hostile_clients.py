@@ -68,6 +68,22 @@ async def answers(bench: Bench, *parts: bytes, within_s: float = 5.0, pause_s: f
         writer.close()
 
 
+def error_in(told: bytes) -> tuple[int, str]:
+    """Status and code of the one error that `told` is, in OpenAI's shape, with a request id."""
+    assert told.count(b"HTTP/1.") == 1, told[:500]
+    head, _, body = told.partition(b"\r\n\r\n")
+    lines = [line.partition(b": ") for line in head.split(b"\r\n")[1:]]
+    headers = {name.lower(): value for name, _, value in lines}
+    assert headers[b"content-type"].startswith(b"application/json")
+    assert headers[b"x-request-id"].startswith(b"req-")
+    assert headers[b"server"] == b"tandem"
+    assert int(headers[b"content-length"]) == len(body)
+    error = json.loads(body)["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert error["type"] == "invalid_request_error"
+    return int(head.split(b" ")[1]), error["code"]
+
+
 @pytest.mark.parametrize("kind", AMBIGUOUS)
 async def test_a_request_with_two_possible_ends_is_refused_and_nothing_after_it_is_read(
     bench: Bench, kind: str
@@ -75,19 +91,83 @@ async def test_a_request_with_two_possible_ends_is_refused_and_nothing_after_it_
     bench.pair()
     bench.deadlines = dataclasses.replace(DEADLINES, keepalive_s=1.0, body_s=0.5)
     await bench.start()
-    told = await answers(bench, AMBIGUOUS[kind] + SMUGGLED)
-    assert told.count(b"HTTP/1.") <= 1
-    assert not told or told.startswith(b"HTTP/1.1 400") or told.startswith(b"HTTP/1.0 400"), told[:200]
-    assert b'"object":"list"' not in told
+    assert error_in(await answers(bench, AMBIGUOUS[kind] + SMUGGLED)) == (400, "malformed_request")
     assert (await bench.chat())[0] == 200
 
 
-async def test_two_plain_requests_in_one_write_are_two(bench: Bench) -> None:
-    bench.pair()
-    bench.deadlines = dataclasses.replace(DEADLINES, keepalive_s=0.5)
+GET = b"GET /v1/models HTTP/1.1\r\n"
+HOST = b"Host: x\r\n"
+NO_HTTP = {
+    "no host": GET + b"\r\n",
+    "two hosts": GET + HOST + HOST + b"\r\n",
+    "a method that is none": b"FOO /v1/models HTTP/1.1\r\n" + HOST + b"\r\n",
+    "a method in small letters": b"get /v1/models HTTP/1.1\r\n" + HOST + b"\r\n",
+    "a space in the address": b"GET /v1/mod els HTTP/1.1\r\n" + HOST + b"\r\n",
+    "an address that is none": b"GET http://[::1/ HTTP/1.1\r\n" + HOST + b"\r\n",
+    "a version to come": b"GET / HTTP/3.7\r\n" + HOST + b"\r\n",
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "noise": bytes(range(32)) + b"\r\n\r\n",
+    "control characters in a header": GET + HOST + b"X-Request-Id: a\x0bb\r\n\r\n",
+    "two types of a body": head(length(2), b"Content-Type: a/b", b"Content-Type: c/d") + b"{}",
+    "a compression that is not offered": head(length(2), b"Content-Encoding: br") + b"{}",
+    "a body that is not compressed as it says": head(length(2), b"Content-Encoding: gzip") + b"{}",
+}
+
+
+@pytest.mark.parametrize("kind", NO_HTTP)
+async def test_what_is_no_http_is_refused_in_openais_shape_and_the_connection_closed(bench: Bench, kind: str) -> None:
     await bench.start()
-    told = await answers(bench, head(length(len(BODY))) + BODY + head(CHUNKED) + CHUNKS)
-    assert told.count(b"HTTP/1.1 200") == 2
+    told = await answers(bench, NO_HTTP[kind] + SMUGGLED)
+    assert error_in(told) == (400, "malformed_request")
+    assert b"Brotli" not in told  # nor anything else of how the router is built
+    assert 'refusals_total{code="malformed_request",status="400"} 1.0' in await bench.metrics()
+
+
+@pytest.mark.parametrize(
+    ("start", "status", "code"),
+    [
+        (b"PUT /v1/models", 405, "method_not_allowed"),
+        (b"OPTIONS /v1/chat/completions", 405, "method_not_allowed"),
+        (b"PROPFIND /health/ready", 405, "method_not_allowed"),
+        (b"GET /nothing", 404, "unknown_url"),
+        (b"OPTIONS *", 404, "unknown_url"),
+        (b"CONNECT example.org:443", 404, "unknown_url"),
+        (b"GET /" + b"a" * 10_000, 404, "unknown_url"),
+    ],
+)
+async def test_what_is_not_offered_is_refused_in_openais_shape(
+    bench: Bench, start: bytes, status: int, code: str
+) -> None:
+    await bench.start()
+    told = await answers(bench, start + b" HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n")
+    assert error_in(told) == (status, code)
+    assert (b"\r\nAllow: " in told) == (status == 405)
+    assert len(told) < 1000
+
+
+@pytest.mark.parametrize("address", [b"/v1/models", b"/nothing"])
+async def test_an_expectation_that_can_not_be_met_is_refused_in_openais_shape(bench: Bench, address: bytes) -> None:
+    await bench.start()
+    lines = b" HTTP/1.1\r\nConnection: close\r\nExpect: tea\r\n"
+    told = await answers(bench, b"GET " + address + lines + HOST + b"\r\n")
+    assert error_in(told) == (417, "expectation_failed")
+
+
+async def test_a_client_that_asks_first_is_told_to_send_its_body(bench: Bench) -> None:
+    bench.pair()
+    await bench.start()
+    lines = (length(len(BODY)), b"Expect: 100-continue", b"Connection: close")
+    told = await answers(bench, head(*lines), BODY, pause_s=0.05)
+    assert told.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK")
+
+
+@pytest.mark.parametrize("protocol", [b"h2c", b"websocket"])
+async def test_another_protocol_that_is_offered_is_not_taken(bench: Bench, protocol: bytes) -> None:
+    bench.deadlines = dataclasses.replace(DEADLINES, keepalive_s=0.3)
+    await bench.start()
+    lines = b"Connection: Upgrade\r\nUpgrade: " + protocol + b"\r\nSec-WebSocket-Key: eA==\r\n\r\n"
+    assert error_in(await answers(bench, GET + HOST + lines)) == (401, "invalid_api_key")
 
 
 @pytest.mark.parametrize(
@@ -115,8 +195,8 @@ async def test_a_body_that_does_not_come_is_given_up(bench: Bench, framing: byte
     bench.deadlines = dataclasses.replace(DEADLINES, body_s=0.3)
     await bench.start()
     told = await answers(bench, head(framing), b"", within_s=10)
-    assert told.startswith(b"HTTP/1.1 408")
-    assert b'"code":"request_timeout"' in told
+    assert error_in(told) == (408, "request_timeout")
+    assert b"\r\nConnection: close\r\n" in told
     assert not prefill.calls
     assert not decode.calls
 
@@ -126,21 +206,27 @@ async def test_a_chunked_body_has_the_same_limit(bench: Bench) -> None:
     bench.deadlines = dataclasses.replace(DEADLINES, keepalive_s=0.4)
     await bench.start(max_body_bytes=1000)
     told = await answers(bench, head(CHUNKED) + b"7d0\r\n" + b"x" * 2000 + b"\r\n0\r\n\r\n", within_s=10)
-    assert told.startswith(b"HTTP/1.1 413")
+    assert error_in(told) == (413, "request_too_large")
+    assert b"\r\nConnection: close\r\n" in told
 
 
 @pytest.mark.parametrize(
-    "request_head",
+    ("request_head", "expected"),
     [
-        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET / HTTP/1.1\r\nX-Long: " + b"a" * 20_000 + b"\r\n\r\n",
-        b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: 1\r\n" % number for number in range(1000)) + b"\r\n",
+        (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", (431, "headers_too_large")),
+        (b"GET / HTTP/1.1\r\nX-Long: " + b"a" * 20_000 + b"\r\n\r\n", (431, "headers_too_large")),
+        (
+            b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: 1\r\n" % number for number in range(1000)) + b"\r\n",
+            (400, "malformed_request"),
+        ),
     ],
     ids=["line", "header", "headers"],
 )
-async def test_a_head_beyond_measure_is_refused(bench: Bench, request_head: bytes) -> None:
+async def test_a_head_beyond_measure_is_refused(bench: Bench, request_head: bytes, expected: tuple[int, str]) -> None:
     await bench.start()
-    assert (await answers(bench, request_head)).split(b" ")[1] == b"400"
+    told = await answers(bench, request_head)
+    assert error_in(told) == expected
+    assert b"aaa" not in told
 
 
 async def test_nothing_internal_that_a_client_sends_reaches_a_worker(bench: Bench) -> None:

@@ -1,0 +1,80 @@
+"""The connection of one client: what aiohttp would refuse in words of its own is refused in OpenAI's shape."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import structlog
+from aiohttp import http_exceptions, web
+
+from inference.router.config import RouterConfig
+from inference.router.errors import ApiError, headers_too_large, internal_error, malformed
+from inference.router.telling.metrics import Metrics
+from inference.router.web.edge import error_answer, put_headers, translated
+
+#: How long the rest of a body is read that was refused, so that the client comes to read why.
+_REST_OF_BODY_S = 2.0
+#: How much of what is wrong with a request is told.
+_REASON_CHARACTERS = 100
+_log = structlog.get_logger()
+
+
+class Connection(web.RequestHandler):
+    """Made for each client that connects, with the handlers of `server`."""
+
+    __slots__ = ("_metrics",)
+
+    def __init__(self, server: web.Server, config: RouterConfig, metrics: Metrics) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # its own runners have it so
+            keepalive_timeout=config.deadlines.keepalive_s,
+            lingering_time=_REST_OF_BODY_S,
+            max_line_size=config.limits.max_header_bytes,
+            max_field_size=config.limits.max_header_bytes,
+        )
+        self._metrics = metrics
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """The last answer on this connection: to what can't be read as HTTP, or after a bug outside of all handlers."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer has begun already")
+        if isinstance(exc, http_exceptions.HttpProcessingError):
+            error = _refusal(exc, self.max_field_size)
+            _log.info("no HTTP", peer=request.remote, reason=error.message)
+        else:
+            error = internal_error()
+            _log.error("unexpected error outside of a handler", exc_info=exc)
+        response = error_answer(error, self._metrics)
+        put_headers(request, response)
+        response.force_close()
+        return response
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Every answer passes here."""
+        if isinstance(resp, web.HTTPException):
+            resp = error_answer(translated(request, resp), self._metrics)
+        return await super().finish_response(request, resp, start_time)
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        """Of a body that can't be read its sender was told already."""
+        if not isinstance(kw.get("exc_info"), web.RequestPayloadError):
+            super().log_exception(*args, **kw)
+
+
+def _refusal(error: http_exceptions.HttpProcessingError, limit: int) -> ApiError:
+    """Tells nothing that a client sent but a few of its characters."""
+    if isinstance(error, http_exceptions.LineTooLong):
+        return headers_too_large(limit)
+    if isinstance(error, http_exceptions.ContentEncodingError):
+        return malformed("its Content-Encoding is not offered: gzip and deflate are")
+    if isinstance(error, http_exceptions.InvalidURLError):
+        return malformed("its address is none")
+    reason = error.message.partition("\n\n")[0].rpartition("\n")[2].strip(" :.")
+    return malformed("".join(letter for letter in reason if letter.isprintable())[:_REASON_CHARACTERS])
