@@ -10,7 +10,7 @@ export TANDEM_TEST_MODEL ?= $(abspath $(TEST_MODEL))
 # One thread per process: the tests run in parallel, and OpenMP threads that outnumber cores wait for each other.
 TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: up test check lint format bench bench-engine bench-control generate clean reset install console test-unit test-postgres test-system test-console chaos
+.PHONY: up test check lint format bench bench-engine bench-router bench-control generate clean reset install console test-unit test-postgres test-system test-console chaos
 
 up: install console  ## start everything; Ctrl-C stops it
 	@exec $(BIN)/python manage.py up
@@ -85,10 +85,13 @@ generate:  ## from the contracts: TypeScript of states, views and events, and th
 	$(BIN)/python -m inference.contracts.typescript > frontend/src/generated/contracts.ts
 	$(BIN)/python -m inference.contracts.diagrams > docs/states.md
 
-bench: bench-engine bench-control  ## all figures of this machine, printed and written to build/bench/
+bench: bench-engine bench-router bench-control  ## all figures of this machine, printed and written to build/bench/
 
 bench-engine: install $(TEST_MODEL)/config.json  ## engine and hand-off beside their peers (12 minutes): [ROWS=decode,prefill,...]
 	$(BIN)/python -m tests.bench.engine $(if $(ROWS),--rows $(ROWS))
+
+bench-router: install  ## the router beside vllm-router (nine minutes): [ROWS=cost,latency,picking,memory]
+	$(BIN)/python -m tests.bench.router $(if $(ROWS),--rows $(ROWS))
 
 bench-control: install  ## the control plane under a simulated fleet of 1,000 nodes (ten minutes)
 	$(BIN)/python -m tests.bench.control

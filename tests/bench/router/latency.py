@@ -1,0 +1,101 @@
+"""What a router adds to the time to first token while half of its core is busy.
+
+Requests arrive at random (Poisson), as many as take half of the router's core by what they were measured to cost. Every
+fourth goes straight to the same workers instead, at the same time: the difference is what the router adds.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+import uvloop
+
+from tests.bench.router.cost import Costs
+from tests.bench.router.fronts import Front
+from tests.bench.router.load import Callers, arrivals
+from tests.bench.router.straight import straight
+from tests.bench.rows import Row
+
+_STRAIGHT = 4  # every so manieth request
+_BUSY = 0.5
+_WANTED_MS = {0.5: 1.0, 0.99: 5.0}
+
+
+def rows(costs: Sequence[Costs], seconds: float, rounds: int) -> list[Row]:
+    added = [_Added(cost) for cost in costs]
+    for _ in range(rounds):
+        for each in added:
+            each.measure(seconds / rounds)
+    ours, *others = added
+    return [
+        Row(
+            name=f"added time to first token, p{share * 100:.0f}, at half load",
+            unit="ms",
+            value=ours.ms(share),
+            compared_with=other.front.name,
+            reference=other.ms(share),
+            ratio=ours.ms(share),
+            target=wanted,
+            better="at most",
+            judged="count",
+            note=f"{ours.rate:.0f} requests/s: {ours.told(share)}; beside it {other.rate:.0f}/s: {other.told(share)}",
+            details={"ours": ours.as_dict(), "theirs": other.as_dict()},
+        )
+        for other in others[:1]
+        for share, wanted in _WANTED_MS.items()
+    ]
+
+
+class _Added:
+    def __init__(self, cost: Costs) -> None:
+        self.front: Front = cost.front
+        self.rate = _BUSY / cost.paced_request_s()
+        self.busy: list[float] = []
+        self._routed: list[float] = []
+        self._straight: list[float] = []
+
+    def measure(self, seconds: float) -> None:
+        before = self.front.cpu_s()
+        uvloop.run(self._arrive(seconds))
+        self.busy.append((self.front.cpu_s() - before) / seconds)
+
+    def ms(self, share: float) -> float:
+        return (quantile(self._routed, share) - quantile(self._straight, share)) * 1e3
+
+    def told(self, share: float) -> str:
+        routed, straight_on = quantile(self._routed, share) * 1e3, quantile(self._straight, share) * 1e3
+        return f"{routed:.2f} ms, straight {straight_on:.2f} ms"
+
+    def as_dict(self) -> dict[str, object]:
+        shares = (0.5, 0.9, 0.99)
+        return {
+            "rate": self.rate,
+            "busy": self.busy,
+            "requests": len(self._routed),
+            "routed_s": {str(share): quantile(self._routed, share) for share in shares},
+            "straight_s": {str(share): quantile(self._straight, share) for share in shares},
+        }
+
+    async def _arrive(self, seconds: float) -> None:
+        callers, go_straight = Callers(self.front.port), straight(self.front)
+
+        async def one(number: int) -> None:
+            if number % _STRAIGHT == 0:
+                self._straight.append(await go_straight.one(number))
+                return
+            async with callers.one() as caller:
+                seen = await caller.stream(self.front.request("paced", number))
+            assert seen.first_s is not None
+            self._routed.append(seen.first_s)
+
+        # As many more as go straight, so that the router gets its rate.
+        await arrivals(self.rate * _STRAIGHT / (_STRAIGHT - 1), seconds, one, random.Random(len(self.busy)))
+        callers.close()
+        go_straight.close()
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Nearest rank."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
