@@ -148,11 +148,18 @@ class StreamOutlet:
         await self._writer.write(self._opening(index) + event(self._shape.call(index, delta)))
 
     def _opening(self, index: int) -> bytes:
+        """Goes before the first of choice `index`. Choices are opened in order, since the streaming helper of OpenAI's
+        client takes the first that it sees for the first."""
         if index in self._opened:
             return b""
+        events = b""
+        for choice in range(index + 1):
+            opening = None if choice in self._opened else self._shape.opening(choice)
+            if opening is not None:
+                self._opened.add(choice)
+                events += event(opening)
         self._opened.add(index)
-        opening = self._shape.opening(index)
-        return b"" if opening is None else event(opening)
+        return events
 
     async def finish(self, finished: Sequence[Finished], timings: Sequence[RequestTiming]) -> web.StreamResponse:
         events = event(self._shape.usage(usage_of(finished))) if self._include_usage else b""

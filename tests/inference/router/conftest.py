@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -114,7 +115,17 @@ class Bench:
 
     @cached_property
     def openai(self) -> AsyncOpenAI:
-        client = AsyncOpenAI(base_url=f"{self.url}/v1", api_key=KEY, max_retries=0)
+        """The official client, as people have it but for its retries."""
+        return self.client(max_retries=0)
+
+    @cached_property
+    def strict(self) -> AsyncOpenAI:
+        """As `openai`, but one that refuses answers that are not of the types it knows. It does not know that text
+        completions have no `finish_reason` before their end."""
+        return self.client(max_retries=0, _strict_response_validation=True)
+
+    def client(self, **options: Any) -> AsyncOpenAI:
+        client = AsyncOpenAI(base_url=f"{self.url}/v1", api_key=KEY, **options)
         self._stack.push_async_callback(client.close)
         return client
 

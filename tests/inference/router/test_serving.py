@@ -26,52 +26,6 @@ ANSWER = "".join(PIECES)
 ASK = [{"role": "user", "content": LONG}]
 
 
-async def test_the_stock_client_chats_streamed_and_whole(bench: Bench) -> None:
-    prefill, decode = bench.pair()
-    await bench.start()
-    whole = await bench.openai.chat.completions.create(model=MODEL, messages=ASK)
-    assert whole.choices[0].message.content == ANSWER
-    assert whole.choices[0].finish_reason == "stop"
-    assert whole.usage is not None
-    assert whole.usage.completion_tokens == len(PIECES)
-    assert whole.usage.prompt_tokens == len(LONG)
-    assert whole.usage.total_tokens == len(PIECES) + len(LONG)
-
-    stream = await bench.openai.chat.completions.create(
-        model=MODEL, messages=ASK, stream=True, stream_options={"include_usage": True}
-    )
-    chunks = [chunk async for chunk in stream]
-    assert chunks[0].choices[0].delta.role == "assistant"
-    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks[:-1]) == ANSWER
-    assert [c.choices[0].finish_reason for c in chunks[:-1] if c.choices[0].finish_reason] == ["stop"]
-    assert chunks[-1].choices == []
-    assert chunks[-1].usage == whole.usage
-    assert all(chunk.usage is None for chunk in chunks[:-1])
-    assert (prefill.calls["prefill"], decode.calls["generate"]) == (2, 2)
-    await bench.at_rest()
-
-
-async def test_the_stock_client_completes_text_and_tokens(bench: Bench) -> None:
-    bench.pair()
-    await bench.start()
-    whole = await bench.openai.completions.create(model=MODEL, prompt=LONG)
-    assert whole.choices[0].text == ANSWER
-    stream = await bench.openai.completions.create(model=MODEL, prompt=list(range(40)), stream=True)
-    chunks = [chunk async for chunk in stream]
-    assert "".join(chunk.choices[0].text for chunk in chunks) == ANSWER
-    assert chunks[-1].choices[0].finish_reason == "stop"
-    assert all(chunk.usage is None for chunk in chunks)
-
-
-async def test_the_models_list_names_what_can_serve(bench: Bench) -> None:
-    _, decode = bench.pair()
-    await bench.start()
-    assert [model.id async for model in bench.openai.models.list()] == [MODEL]
-    bench.publish([decode])
-    await eventually(lambda: len(bench.router.tables.deployments[0].workers) == 1)
-    assert [model.id async for model in bench.openai.models.list()] == []
-
-
 async def test_a_long_prompt_is_handed_over_and_a_short_one_read_by_decode(bench: Bench) -> None:
     prefill, decode = bench.pair()
     await bench.start()
@@ -312,15 +266,6 @@ async def test_keys_are_needed_and_checked(bench: Bench) -> None:
         assert answer.status == 403
     async with bench.http.get("/v1/models", headers=headers) as answer:
         assert (await answer.json())["data"] == []
-
-
-async def test_an_unknown_model_is_404(bench: Bench) -> None:
-    bench.pair()
-    await bench.start()
-    with pytest.raises(openai.NotFoundError) as caught:
-        await bench.openai.chat.completions.create(model="gpt-9", messages=ASK)
-    assert caught.value.code == "model_not_found"
-    assert caught.value.param == "model"
 
 
 async def test_a_deployment_may_be_asked_for_by_its_own_name(bench: Bench) -> None:

@@ -23,7 +23,7 @@ STOPS = ["a", "e"]
 
 async def chat(served: FleetBench, prompt: str, **fields: Any) -> Any:  # noqa: F811
     messages = [{"role": "user", "content": prompt}]
-    return await served.bench.openai.chat.completions.create(model=MODEL, messages=messages, **fields)
+    return await served.bench.strict.chat.completions.create(model=MODEL, messages=messages, **fields)
 
 
 async def complete(served: FleetBench, prompt: Any, **fields: Any) -> Any:  # noqa: F811
@@ -53,6 +53,20 @@ async def test_several_answers_come_as_choices_streamed_and_whole(served: FleetB
     assert alone.choices[0].message.content == texts[0]
     assert whole.usage.completion_tokens > alone.usage.completion_tokens
     assert whole.usage.prompt_tokens == alone.usage.prompt_tokens
+
+
+@BOTH
+async def test_the_streaming_helper_keeps_several_answers_apart(served: FleetBench, prompt: str) -> None:  # noqa: F811
+    fields: dict[str, Any] = {"n": 4, "seed": 3, "max_tokens": 30, "stop": STOPS, "logprobs": True}
+    whole = await chat(served, prompt, **fields)
+    messages: Any = [{"role": "user", "content": prompt}]
+    async with served.bench.strict.chat.completions.stream(model=MODEL, messages=messages, **fields) as stream:
+        final = await stream.get_final_completion()
+    assert [choice.index for choice in final.choices] == list(range(4))
+    for streamed, choice in zip(final.choices, whole.choices, strict=True):
+        assert streamed.message.content == choice.message.content
+        assert streamed.finish_reason == choice.finish_reason
+        assert streamed.logprobs == choice.logprobs
 
 
 @BOTH
