@@ -1,4 +1,4 @@
-"""Real worker servers around stub engines, on one event loop and on real ports, for tests.
+"""Real worker servers around stub engines, or around others, on one event loop and on real ports, for tests.
 
 async with stub_fleet(prefill=1, decode=2) as fleet:
     table = fleet.table()
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from inference.contracts.reports import Address, WorkerLoad
 from inference.contracts.routing import DeploymentRoute, RoutingTable, WorkerRoute
 from inference.contracts.specs import WorkerSpec
 from inference.contracts.states import ANSWERING_ROLES, Role, WorkerDesired
+from inference.engine.interface import Engine
 from inference.process.tls import NodeTls
 from inference.testing.stub_engine import StubEngine
 from inference.testing.stub_settings import StubSettings
@@ -25,12 +27,14 @@ from inference.worker.server import WorkerServer
 SECRET = "stub-cluster-secret"  # noqa: S105 - opens nothing but stubs
 MODEL = "stub"
 
+E = TypeVar("E", bound=Engine)
+
 
 @dataclass(eq=False)
-class StubWorker:
+class FleetWorker(Generic[E]):
     """One worker of a fleet. `server.worker` holds its tickets and state, `engine` its blocks and faults."""
 
-    engine: StubEngine
+    engine: E
     server: WorkerServer
     http: Address
     alive: bool = True
@@ -81,11 +85,11 @@ class StubWorker:
 
 
 @dataclass(eq=False)
-class StubFleet:
+class Fleet(Generic[E]):
     """secret: what callers authenticate with. local_prefill_tokens: of the deployment in `table`. tls: of its node;
     None: in clear."""
 
-    workers: list[StubWorker] = field(default_factory=list)
+    workers: list[FleetWorker[E]] = field(default_factory=list)
     secret: str = SECRET
     local_prefill_tokens: int = 0
     default_max_tokens: int = 16
@@ -93,11 +97,11 @@ class StubFleet:
     tls: NodeTls | None = None
 
     @property
-    def prefill(self) -> list[StubWorker]:
+    def prefill(self) -> list[FleetWorker[E]]:
         return [worker for worker in self.workers if worker.spec.role is Role.PREFILL]
 
     @property
-    def decode(self) -> list[StubWorker]:
+    def decode(self) -> list[FleetWorker[E]]:
         """Workers that write answers: decode and unified."""
         return [worker for worker in self.workers if worker.spec.role in ANSWERING_ROLES]
 
@@ -114,32 +118,31 @@ class StubFleet:
         )
         return RoutingTable(version=version, deployments=(deployment,))
 
-    async def add(
-        self, role: Role, settings: StubSettings | None = None, limits: WorkerLimits | None = None
-    ) -> StubWorker:
-        """Start one more worker and wait until it is ready."""
-        spec = stub_spec(role, len(self.workers))
-        loop = asyncio.get_running_loop()
-        box: list[StubWorker] = []
-
-        def crash() -> None:  # on the engine's thread
-            asyncio.run_coroutine_threadsafe(box[0].kill(), loop)
-
-        engine = StubEngine(settings, model_name=MODEL, crash=crash)
+    async def enlist(self, spec: WorkerSpec, engine: E, limits: WorkerLimits | None = None) -> FleetWorker[E]:
+        """Start a worker around `engine` and wait until it is ready."""
         server = WorkerServer(spec, engine, self.secret, limits or WorkerLimits(), self.tls)
-        worker = StubWorker(engine, server, await server.listen())
-        box.append(worker)
+        worker = FleetWorker(engine, server, await server.listen())
         self.workers.append(worker)
         await server.load()
         return worker
 
-    async def settled(self, within_s: float = 5.0, workers: Iterable[StubWorker] | None = None) -> None:
+    def crash(self, engine: E) -> Callable[[], None]:
+        """What ends the worker of `engine`, from any thread."""
+        loop = asyncio.get_running_loop()
+
+        def crash() -> None:
+            worker = next(each for each in reversed(self.workers) if each.engine is engine)
+            asyncio.run_coroutine_threadsafe(worker.kill(), loop)
+
+        return crash
+
+    async def settled(self, within_s: float = 5.0, workers: Iterable[FleetWorker[E]] | None = None) -> None:
         """Wait until every living worker (or each of `workers`) is idle.
 
         Raises:
             TimeoutError: naming what is still held.
         """
-        watched: Sequence[StubWorker] = list(workers if workers is not None else self.workers)
+        watched: Sequence[FleetWorker[E]] = list(workers if workers is not None else self.workers)
         try:
             async with asyncio.timeout(within_s):
                 while not all(worker.idle for worker in watched if worker.alive):
@@ -147,6 +150,18 @@ class StubFleet:
         except TimeoutError:
             held = {w.spec.worker_id: w.load for w in watched if w.alive and not w.idle}
             raise TimeoutError(f"still held after {within_s:g} s: {held}") from None
+
+
+class StubFleet(Fleet[StubEngine]):
+    """Of stub engines."""
+
+    async def add(
+        self, role: Role, settings: StubSettings | None = None, limits: WorkerLimits | None = None
+    ) -> FleetWorker[StubEngine]:
+        """Start one more worker and wait until it is ready."""
+        engine = StubEngine(settings, model_name=MODEL)
+        engine.crash = self.crash(engine)
+        return await self.enlist(stub_spec(role, len(self.workers)), engine, limits)
 
 
 def stub_spec(role: Role, number: int) -> WorkerSpec:

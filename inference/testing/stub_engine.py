@@ -73,18 +73,17 @@ class _Request:
 
 
 class StubEngine:
-    """See the module. `crash` ends the process, or what stands for one in a test. kv: its cache, for tests to touch."""
+    """See the module. crash: ends the process, or what stands for one in a test. kv: its cache, for tests to touch."""
 
     def __init__(
         self,
         settings: StubSettings | None = None,
         *,
         model_name: str = "stub",
-        crash: Callable[[], None] | None = None,
     ) -> None:
         self.settings = settings or StubSettings()
         self.faults = FaultPlan(self.settings.faults)
-        self._crash = crash or (lambda: os._exit(137))
+        self.crash: Callable[[], None] = lambda: os._exit(137)
         self._model_name = model_name
         self.kv = StubKV(self.settings.kv_blocks, self.settings.block_size)
         self._requests: deque[_Request] = deque()
@@ -395,7 +394,7 @@ class StubEngine:
         if fault is None:
             return False
         if fault.kind is FaultKind.CRASH:
-            self._crash()
+            self.crash()
         if fault.kind is FaultKind.DIE:
             self.die(f"the loop died at {point} (planted)")
         elif fault.kind is not FaultKind.REFUSE:

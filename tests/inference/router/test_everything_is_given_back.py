@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from inference.contracts.routing import ServingKeyEntry
 from inference.contracts.states import Role
 from inference.testing.faults import Fault, FaultKind, FaultPoint
-from inference.testing.fleet import MODEL, StubFleet, stub_fleet
+from inference.testing.fleet import MODEL, Fleet, stub_fleet
 from inference.testing.stub_settings import StubSettings
 from inference.worker.limits import WorkerLimits
 from tests.inference.router.conftest import PATIENT, Bench, eventually
@@ -24,13 +26,29 @@ POINTS = (FaultPoint.BEFORE_PREFILL, FaultPoint.AFTER_PREFILL, FaultPoint.MID_TR
 PROMPTS = ("Hi", "What is a tandem? " * 4, "word " * 60)
 
 
-class Storm:
-    """Random requests, of which many are broken off, and workers that break in between."""
+#: Refusals twice, since the others are over after the first.
+KINDS = (FaultKind.REFUSE, FaultKind.SLOW, FaultKind.REFUSE, FaultKind.CRASH, FaultKind.HANG)
 
-    def __init__(self, bench: Bench, fleet: StubFleet, seed: int) -> None:
+
+class Storm:
+    """Random requests, of which many are broken off, and workers that break in between.
+
+    kinds: of what breaks. scale: of all times, 1 where a token takes half a millisecond.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        fleet: Fleet[Any],
+        seed: int,
+        kinds: Sequence[FaultKind] = KINDS,
+        scale: float = 1.0,
+    ) -> None:
         self.bench = bench
         self.fleet = fleet
         self.rng = random.Random(seed)
+        self.kinds = kinds
+        self.scale = scale
         self.ends: list[str] = []
 
     async def one(self) -> None:
@@ -43,7 +61,7 @@ class Storm:
             "temperature": 0,
         }
         stream, leaves = rng.random() < 0.6, rng.random() < 0.3
-        patience = rng.uniform(0.0, 0.08) if leaves else 30.0
+        patience = self.scale * rng.uniform(0.0, 0.08) if leaves else 30.0
         try:
             async with asyncio.timeout(patience):
                 self.ends.append(await self._read(body | {"stream": stream}))
@@ -59,7 +77,7 @@ class Storm:
 
     def hurt(self) -> None:
         """One fault of any kind, somewhere."""
-        kind = self.rng.choice((FaultKind.REFUSE, FaultKind.SLOW, FaultKind.REFUSE, FaultKind.CRASH, FaultKind.HANG))
+        kind = self.rng.choice(self.kinds)
         living = [worker for worker in self.fleet.workers if worker.alive]
         alike = [worker for worker in living if worker.spec.role is Role.PREFILL]
         victim = self.rng.choice(living)
@@ -80,7 +98,7 @@ class Storm:
                     others = [w for w in self.fleet.workers if w.spec.role is victim.spec.role and w.alive]
                     if victim.alive and len(others) > 1:
                         await victim.kill()
-                await asyncio.sleep(self.rng.uniform(0.0, 0.01))
+                await asyncio.sleep(self.scale * self.rng.uniform(0.0, 0.01))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -106,5 +124,5 @@ async def test_aborts_kills_and_retries_leave_nothing_behind(bench: Bench, seed:
             await worker.kill()
         assert not any(standing.in_use for standing in bench.router.live.standings.values())
         assert bench.router.key_limits.live("k1") == 0
-        assert len(bench.router.waiting("chat")) == 0
+        assert len(bench.router.waiting(MODEL)) == 0
         await bench.restart_router(lambda: None)

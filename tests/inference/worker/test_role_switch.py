@@ -12,7 +12,7 @@ from inference.contracts.sampling import Sampling
 from inference.contracts.states import PrefillPath, Role
 from inference.contracts.timings import Counter
 from inference.testing.faults import Fault, FaultKind, FaultPoint
-from inference.testing.fleet import StubFleet, StubWorker, stub_fleet
+from inference.testing.fleet import FleetWorker, StubFleet, stub_fleet
 from inference.testing.stub_settings import StubSettings
 from inference.testing.worker_client import WorkerClient, collect
 from inference.worker.limits import WorkerLimits
@@ -21,20 +21,20 @@ PROMPT = "read this prompt and answer, please"
 GREEDY = Sampling(max_tokens=8, temperature=0.0)
 
 
-async def flip(client: WorkerClient, worker: StubWorker, role: Role, pool_id: str | None = None):
+async def flip(client: WorkerClient, worker: FleetWorker, role: Role, pool_id: str | None = None):
     """As an agent does it: drain, switch, serve again."""
     await client.drain(worker.http)
     await client.switch(worker.http, role, pool_id)
     return await client.drain(worker.http, undo=True)
 
 
-def plant(fleet: StubFleet, kind: FaultKind) -> StubWorker:
+def plant(fleet: StubFleet, kind: FaultKind) -> FleetWorker:
     worker = fleet.prefill[0]
     worker.engine.faults.plant(Fault(point=FaultPoint.SWITCH, kind=kind))
     return worker
 
 
-async def refused(client: WorkerClient, worker: StubWorker, role: Role) -> TandemError:
+async def refused(client: WorkerClient, worker: FleetWorker, role: Role) -> TandemError:
     with pytest.raises(TandemError) as caught:
         await client.switch(worker.http, role)
     return caught.value
