@@ -61,8 +61,8 @@ class ServingKeyEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One serving key. digest: SHA-256 of the key in hex (keys are 256-bit random, so no salt is needed).
 
     expires_at: unix seconds; None never expires. models: names it may call; empty means all.
-    priority_class: whose requests go first. requests_per_minute, max_concurrent: None is no limit. A rejected request
-    uses up neither.
+    priority_class: whose requests go first. requests_per_minute, tokens_per_minute (of prompts and answers),
+    max_concurrent: None is no limit. A rejected request uses up none of them.
     """
 
     key_id: str
@@ -71,6 +71,7 @@ class ServingKeyEntry(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[str, ...] = ()
     priority_class: PriorityClass = PriorityClass.STANDARD
     requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
     max_concurrent: int | None = None
 
 

@@ -18,8 +18,10 @@ from redis.backoff import NoBackoff
 from inference.contracts.worker import PairReport
 from inference.process.tasks import Background, end, keep_running
 from inference.router.admission.fair_queue import WaitingRoom
-from inference.router.admission.key_limits import WINDOW_S, KeyLimits
+from inference.router.admission.key_limits import KeyLimits
 from inference.router.admission.key_use import KeyUse
+from inference.router.admission.limiter import OwnLimiter
+from inference.router.admission.minute import WINDOW_S
 from inference.router.choosing.load import LiveRequests
 from inference.router.config import RouterConfig
 from inference.router.table import TableKeeper
@@ -65,7 +67,7 @@ class Router:
         self.key_limits = KeyLimits(config.limits.retry_after_s)
         self.key_use = KeyUse(redis, config.intervals.key_use_s, time.time)
         self._metrics = SharedMetrics(metrics, config.siblings, config.number)
-        self._door = Door(config, self.tables, self.key_limits, self.key_use)
+        self._door = Door(config, self.tables, OwnLimiter(self.key_limits, time.monotonic), self.key_use)
         answers = Endpoints(config, self._door, self.tables, relay, self.telemetry, metrics, self._metrics)
         models = ModelEndpoints(self._door, self.tables, self._client, config.limits)
         app = web.Application(client_max_size=config.limits.max_body_bytes, middlewares=[speak_openai(metrics)])

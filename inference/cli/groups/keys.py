@@ -33,6 +33,10 @@ Class = Annotated[
     typer.Option("--class", help="Whose requests go first while there is not room for all.", show_default=False),
 ]
 Rate = Annotated[int | None, typer.Option("--rpm", min=1, help="Requests a minute, per router.", show_default=False)]
+Tokens = Annotated[
+    int | None,
+    typer.Option("--tpm", min=1, help="Tokens a minute, prompts and answers, per router.", show_default=False),
+]
 Concurrent = Annotated[int | None, typer.Option("--concurrent", min=1, help="At one time.", show_default=False)]
 Expires = Annotated[int | None, typer.Option("--days", min=1, max=3650, help="Good for.", show_default=False)]
 Grace = Annotated[
@@ -47,6 +51,7 @@ COLUMNS = (
     Column("MODELS", lambda key: key.models or "all"),
     Column("CLASS", lambda key: key.priority_class),
     Column("RPM", lambda key: _limit(key.requests_per_minute), right=True),
+    Column("TPM", lambda key: _limit(key.tokens_per_minute), right=True),
     Column("AT ONCE", lambda key: _limit(key.max_concurrent), right=True),
     Column("EXPIRES", lambda key: moment(key.expires_at)),
     Column("LAST USED", lambda key: moment(key.last_used_at)),
@@ -61,13 +66,14 @@ def list_(cli: Cli, every: Annotated[bool, typer.Option("--all", help="Revoked o
     cli.out.rows(found.view, found.raw, COLUMNS, lambda key: key.name, "There are no serving keys.")
 
 
-@writes(app, "create", examples=["keys create ci --model chat --rpm 60 --days 30", "keys create ci -q"])
+@writes(app, "create", examples=["keys create ci --model chat --rpm 60 --tpm 20000 --days 30", "keys create ci -q"])
 def create(
     cli: Cli,
     name: Annotated[str, typer.Argument(metavar="NAME")],
     models: Models = None,
     priority_class: Class = None,
     rpm: Rate = None,
+    tpm: Tokens = None,
     concurrent: Concurrent = None,
     days: Expires = None,
 ) -> None:
@@ -77,6 +83,7 @@ def create(
         models=models or [],
         priority_class=priority_class or PriorityClass.STANDARD,
         requests_per_minute=rpm,
+        tokens_per_minute=tpm,
         max_concurrent=concurrent,
         expires_in_days=days,
     )
@@ -95,6 +102,7 @@ def change(
     all_models: Annotated[bool, typer.Option("--all-models", help="It may call all.")] = False,
     priority_class: Class = None,
     rpm: Rate = None,
+    tpm: Tokens = None,
     concurrent: Concurrent = None,
     no_limits: Annotated[bool, typer.Option("--no-limits", help="As often as it likes.")] = False,
 ) -> None:
@@ -105,15 +113,17 @@ def change(
         models=[] if all_models else models or UNSET,
         priority_class=priority_class or UNSET,
         requests_per_minute=nothing if rpm is None else rpm,
+        tokens_per_minute=nothing if tpm is None else tpm,
         max_concurrent=nothing if concurrent is None else concurrent,
     )
     if body == KeyChangeBody():
         raise BadValue(
-            "Say what is to change: --name, --model, --all-models, --class, --rpm, --concurrent or --no-limits."
+            "Say what is to change: --name, --model, --all-models, --class, --rpm, --tpm, --concurrent or --no-limits."
         )
     answer = cli.change("PATCH", f"/keys/{find.key(cli.client, name).id}", body, KeyView)
     key = answer.view
-    limits = f"{_limit(key.requests_per_minute)} a minute, {_limit(key.max_concurrent)} at one time"
+    rates = f"{_limit(key.requests_per_minute)} requests and {_limit(key.tokens_per_minute)} tokens a minute"
+    limits = f"{rates}, {_limit(key.max_concurrent)} at one time"
     about = f"{', '.join(key.models) or 'all models'}; class {key.priority_class}; {limits}"
     cli.out.done(answer.raw, f"{key.name}: {about}.", key.name)
 

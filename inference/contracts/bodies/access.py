@@ -11,13 +11,14 @@ from inference.contracts.states import PriorityClass, Subject, UserRole
 class KeyBody(Body, frozen=True, kw_only=True):
     """expires_in_days: 1 to 3650; left out, the key lives until it is revoked. models: names it may call; left out or
     empty, all. priority_class: whose requests go first while there is not room for all. requests_per_minute,
-    max_concurrent: per router process; left out, no limit."""
+    tokens_per_minute (of prompts and answers), max_concurrent: per router process; left out, no limit."""
 
     name: str
     expires_in_days: int | None = None
     models: list[str] = []
     priority_class: PriorityClass = PriorityClass.STANDARD
     requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
     max_concurrent: int | None = None
 
 
@@ -28,6 +29,7 @@ class KeyChangeBody(Body, frozen=True, kw_only=True):
     models: list[str] | msgspec.UnsetType = msgspec.UNSET
     priority_class: PriorityClass | msgspec.UnsetType = msgspec.UNSET
     requests_per_minute: int | msgspec.UnsetType | None = msgspec.UNSET
+    tokens_per_minute: int | msgspec.UnsetType | None = msgspec.UNSET
     max_concurrent: int | msgspec.UnsetType | None = msgspec.UNSET
 
 

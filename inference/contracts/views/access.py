@@ -10,8 +10,9 @@ from inference.contracts.states import PrincipalKind, PriorityClass, Subject, Us
 class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     """A serving key without its secret. prefix: its first characters, for recognising it. models: names it may call;
     empty means all. priority_class: whose requests go first while there is not room for all. requests_per_minute,
-    max_concurrent: per router process; null is no limit. last_used_at: to the minute; null: never. previous_until:
-    until when the secret before the last rotation is good. Times are ISO 8601, UTC."""
+    tokens_per_minute (of prompts and answers), max_concurrent: per router process; null is no limit. last_used_at: to
+    the minute; null: never. previous_until: until when the secret before the last rotation is good. Times are ISO 8601,
+    UTC."""
 
     id: str
     name: str
@@ -23,6 +24,7 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[str, ...]
     priority_class: PriorityClass
     requests_per_minute: int | None
+    tokens_per_minute: int | None
     max_concurrent: int | None
     last_used_at: str | None
     previous_until: str | None

@@ -52,6 +52,15 @@ def chain_of(prompt: Prompt, salt: str = "") -> PromptChain:
     return PromptChain(_blocks(octets, seed), len(octets), xxhash.xxh3_64_intdigest(opening, seed=seed), earlier)
 
 
+def octets_of(prompt: Prompt) -> int:
+    """`PromptChain.octets` of it, without the chain."""
+    if isinstance(prompt, ChatPrompt):
+        return sum(len(codec.encode(message)) for message in prompt.messages)
+    if isinstance(prompt, TextPrompt):
+        return len(prompt.text.encode())
+    return len(prompt.token_ids) * array("I").itemsize
+
+
 def _blocks(octets: bytes, seed: int) -> tuple[int, ...]:
     hashes = []
     end = min(len(octets) - len(octets) % BLOCK_BYTES, MOST_BLOCKS * BLOCK_BYTES)

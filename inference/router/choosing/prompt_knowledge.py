@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable
 
 from inference.contracts.generation import HandoffDone, Ticket
-from inference.contracts.prompts import Prompt
+from inference.contracts.prompts import Prompt, TokenPrompt
 from inference.router.choosing.prefix_index import PrefixIndex
-from inference.router.choosing.prompt_chain import PromptChain, chain_of
+from inference.router.choosing.prompt_chain import PromptChain, chain_of, octets_of
 from inference.router.choosing.standing import WorkerKey
 
 _TOKENS_PER_BYTE = 0.25
@@ -29,6 +29,12 @@ class PromptKnowledge:
     def tokens(self, deployment: str, octets: int) -> int:
         """Of a prompt of so many bytes."""
         return int(octets * self._tokens_per_byte.get(deployment, _TOKENS_PER_BYTE)) + 1
+
+    def estimate(self, deployment: str, prompt: Prompt) -> int:
+        """Tokens of a prompt; exact where it is tokens already."""
+        if isinstance(prompt, TokenPrompt):
+            return len(prompt.token_ids)
+        return self.tokens(deployment, octets_of(prompt))
 
     def held(self, deployment: str, chain: PromptChain) -> dict[WorkerKey, int]:
         """Tokens of the prompt that workers are presumed to have KV of. A worker that had less than was presumed before

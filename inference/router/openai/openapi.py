@@ -23,7 +23,7 @@ _ERRORS = {
     "401": "no key, or one that is unknown, revoked or expired",
     "403": "the key is not for this model",
     "404": "no such model",
-    "429": "the key has asked too much: `Retry-After` says when to come again",
+    "429": "the key has asked too much, in requests or tokens: `Retry-After` says when to come again",
     "502": "workers failed",
     "503": "nobody can serve now: `Retry-After` says when to come again",
     "504": "a worker did not answer in time",

@@ -83,6 +83,12 @@ class Journey:
         return Claim(self.call.key_id, self.call.rank, tokens)
 
     @property
+    def tokens_used(self) -> tuple[int, int]:
+        """Of the prompt, and of the answers by now. A prompt counts once a worker has read its tokens; what an attempt
+        wrote that came to nothing does not."""
+        return (0, 0) if self.ticket is None else (len(self.ticket.token_ids), len(self.written.token_ids))
+
+    @property
     def can_go_on(self) -> bool:
         """Whether another worker can go on with what is written: with one answer of plain text."""
         sampling = self.call.sampling

@@ -45,7 +45,10 @@ class _Reading:
 
 class RequestRecord:
     """Opened once the whole request is here and its deployment known; closed by exactly one of `complete`,
-    `close_with`, `fail` and `cancel`."""
+    `close_with`, `fail` and `cancel`.
+
+    prompt_tokens, answer_tokens: as usage would tell them, as far as the answer came.
+    """
 
     def __init__(
         self, telemetry: Telemetry, metrics: Metrics, request_id: str, deployment: str, received: float
@@ -56,6 +59,8 @@ class RequestRecord:
         self.deployment = deployment
         self.watch = Stopwatch(received)
         self.retries = 0
+        self.prompt_tokens = 0
+        self.answer_tokens = 0
         self._ttft_observed = False
         self._faulted = False
         self.route: Route | None = None
@@ -147,8 +152,13 @@ class RequestRecord:
             error=error.message,
         )
 
+    def used(self, prompt_tokens: int, answer_tokens: int) -> None:
+        """So many tokens by now."""
+        self.prompt_tokens, self.answer_tokens = prompt_tokens, answer_tokens
+
     def complete(self, finished: Finished, answered_here: bool) -> RequestTiming:
         """answered_here: the closing event came from the answering worker, not from the prefill worker."""
+        self.used(finished.prompt_tokens, finished.completion_tokens)
         route = self._taken()
         now = time.perf_counter()
         watch = self.watch

@@ -88,6 +88,7 @@ class Relay:
                     raise unavailable("The router is stopping.", self._limits.retry_after_s) from None
                 raise workers_fault("the request", ErrorCode.DEADLINE_EXCEEDED, journey.tried.faults) from None
             finally:
+                record.used(*journey.tokens_used)
                 place.leave()
                 room.freed()
             return answered.finished, record.complete(answered.finished, answered.leg is Leg.ANSWER)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from aiohttp import web
 
 from inference.contracts.routing import DeploymentRoute, ServingKeyEntry
-from inference.router.admission.key_limits import Admission, KeyLimits
+from inference.router.admission.key_limits import Admission, Quota, Refusal
 from inference.router.admission.key_use import KeyUse
 from inference.router.admission.keys import require_model
+from inference.router.admission.limiter import Limiter
 from inference.router.config import RouterConfig
 from inference.router.errors import ApiError, BodyRefused, model_not_found, unavailable
 from inference.router.table import TableKeeper
@@ -22,10 +23,10 @@ from inference.router.web.edge import note_standing
 class Door:
     """Each step raises `ApiError` where a request may not pass. `stopping`: set when the router takes no new ones."""
 
-    def __init__(self, config: RouterConfig, tables: TableKeeper, key_limits: KeyLimits, key_use: KeyUse) -> None:
+    def __init__(self, config: RouterConfig, tables: TableKeeper, limiter: Limiter, key_use: KeyUse) -> None:
         self._config = config
         self._tables = tables
-        self._key_limits = key_limits
+        self._limiter = limiter
         self._key_use = key_use
         self.stopping = False
 
@@ -60,19 +61,20 @@ class Door:
         require_model(key, deployment, model)
         return deployment
 
-    @contextmanager
-    def admitted(self, request: web.Request, key: ServingKeyEntry, prompts: int = 1) -> Iterator[list[Admission]]:
-        """Let a request run inside the block. Each of its prompts counts as one; all are let in, or none."""
-        now = time.monotonic()
-        with ExitStack() as entered:
-            admissions: list[Admission] = []
-            try:
-                for _ in range(prompts):
-                    admissions.append(entered.enter_context(self._key_limits.admit(key, now)))  # noqa: PERF401
-            except ApiError:
-                for admission in admissions:
-                    admission.refused = True
-                raise
-            finally:
-                note_standing(request, self._key_limits.standing(key, now))
-            yield admissions
+    @asynccontextmanager
+    async def admitted(
+        self, request: web.Request, key: ServingKeyEntry, prompts: int = 1, tokens: int = 0
+    ) -> AsyncIterator[Admission]:
+        """Let a request run inside the block. Each of its prompts counts as one; all are let in, or none. tokens: about
+        so many do they have."""
+        admission, standing = await self._limiter.enter(Quota.of(key), prompts, tokens)
+        note_standing(request, standing)
+        if isinstance(admission, Refusal):
+            raise admission.error()
+        try:
+            yield admission
+        except ApiError as error:
+            admission.answered_nothing(refused=error.refused)
+            raise
+        finally:
+            self._limiter.leave(admission)

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from inference.contracts import codec, names
-from inference.router.admission.key_limits import Standing
+from inference.router.admission.key_limits import Rate, Standing
 from inference.router.errors import ApiError, BodyRefused, bad_request, internal_error
 from inference.router.telling.metrics import Metrics
 from inference.router.web.sse import ClientGone
@@ -52,10 +52,9 @@ def ttft_deadline_of(request: web.Request) -> float | None:
     return milliseconds / 1000
 
 
-def note_standing(request: web.Request, standing: Standing | None) -> None:
-    """Have the answer tell how the key stands with its rate."""
-    if standing is not None:
-        request[_STANDING] = standing
+def note_standing(request: web.Request, standing: Standing) -> None:
+    """Have the answer tell how the key stands with its rates."""
+    request[_STANDING] = standing
 
 
 def put_headers(request: web.BaseRequest, response: web.StreamResponse) -> None:
@@ -66,9 +65,16 @@ def put_headers(request: web.BaseRequest, response: web.StreamResponse) -> None:
     response.headers[names.REQUEST_ID_HEADER] = request_id_of(request)
     standing = request.get(_STANDING)
     if standing is not None:
-        response.headers["x-ratelimit-limit-requests"] = str(standing.limit)
-        response.headers["x-ratelimit-remaining-requests"] = str(standing.remaining)
-        response.headers["x-ratelimit-reset-requests"] = f"{math.ceil(standing.reset_s)}s"
+        _put_rate(response, "requests", standing.requests)
+        _put_rate(response, "tokens", standing.tokens)
+
+
+def _put_rate(response: web.StreamResponse, of: str, rate: Rate | None) -> None:
+    """As OpenAI names it."""
+    if rate is not None:
+        response.headers[f"x-ratelimit-limit-{of}"] = str(rate.limit)
+        response.headers[f"x-ratelimit-remaining-{of}"] = str(rate.remaining)
+        response.headers[f"x-ratelimit-reset-{of}"] = f"{math.ceil(rate.reset_s)}s"
 
 
 async def before_headers(request: web.BaseRequest, response: web.StreamResponse) -> None:

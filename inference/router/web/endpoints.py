@@ -14,10 +14,9 @@ from aiohttp import web
 
 from inference.contracts import auth, names
 from inference.contracts.generation import Finished
-from inference.contracts.routing import DeploymentRoute, ServingKeyEntry
+from inference.contracts.routing import DeploymentRoute
 from inference.contracts.timings import RequestTiming
 from inference.router.admission.classes import RANKS, worker_priority
-from inference.router.admission.key_limits import Admission
 from inference.router.config import RouterConfig
 from inference.router.errors import ApiError, internal_error
 from inference.router.openai import openapi, request
@@ -50,12 +49,11 @@ class _Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One prompt of a request: what is asked of workers, where its answers go, its record, its share of limits."""
+    """One prompt of a request: what is asked of workers, where its answers go, its record."""
 
     call: Call
     lane: Lane
     record: RequestRecord
-    admission: Admission
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,19 +139,31 @@ class Endpoints:
         received = time.perf_counter()
         asked = endpoint.read(body)
         deployment = self._door.deployment_of(key, asked.model)
-        with self._door.admitted(request, key, len(asked.prompts)) as admissions:
-            return await self._answer_admitted(request, endpoint, asked, deployment, key, received, admissions)
+        sender = _Sender(key.key_id, RANKS[key.priority_class], ttft_deadline_of(request))
+        calls = list(_calls(asked, deployment, request_id_of(request), sender))
+        tokens = self._tokens(calls) if key.tokens_per_minute is not None else 0
+        async with self._door.admitted(request, key, len(calls), tokens) as admission:
+            outlet = self._outlet(request, endpoint, asked)
+            parts = [
+                _Part(
+                    call,
+                    Lane(outlet, number * asked.sampling.n, asked.sampling.n, asked.tools),
+                    RequestRecord(self._telemetry, self._metrics, call.request_id, deployment.name, received),
+                )
+                for number, call in enumerate(calls)
+            ]
+            try:
+                return await self._answer(request, parts, outlet)
+            finally:
+                for part in parts:
+                    admission.used(part.record.prompt_tokens, part.record.answer_tokens)
 
-    async def _answer_admitted(
-        self,
-        request: web.Request,
-        endpoint: _Endpoint,
-        asked: Asked,
-        deployment: DeploymentRoute,
-        key: ServingKeyEntry,
-        received: float,
-        admissions: list[Admission],
-    ) -> web.StreamResponse:
+    def _tokens(self, calls: list[Call]) -> int:
+        """About so many are the prompts."""
+        prompts = self._relay.steering.prompts
+        return sum(prompts.estimate(call.deployment, call.prompt) for call in calls)
+
+    def _outlet(self, request: web.Request, endpoint: _Endpoint, asked: Asked) -> Outlet:
         shape = endpoint.shape(
             uuid.uuid4().hex,
             int(time.time()),
@@ -161,25 +171,10 @@ class Endpoints:
             with_usage=asked.include_usage,
             with_logprobs=asked.sampling.logprobs is not None,
         )
-        answers = asked.sampling.n
-        outlet: Outlet = (
-            StreamOutlet(shape, EventWriter(request, self._config.deadlines.client_write_s), asked.include_usage)
-            if asked.stream
-            else WholeOutlet(shape, len(asked.prompts) * answers)
-        )
-        sender = _Sender(key.key_id, RANKS[key.priority_class], ttft_deadline_of(request))
-        parts = [
-            _Part(
-                call,
-                Lane(outlet, number * answers, answers, asked.tools),
-                RequestRecord(self._telemetry, self._metrics, call.request_id, deployment.name, received),
-                admission,
-            )
-            for number, (call, admission) in enumerate(
-                zip(_calls(asked, deployment, request_id_of(request), sender), admissions, strict=True)
-            )
-        ]
-        return await self._answer(request, parts, outlet)
+        if asked.stream:
+            writer = EventWriter(request, self._config.deadlines.client_write_s)
+            return StreamOutlet(shape, writer, asked.include_usage)
+        return WholeOutlet(shape, len(asked.prompts) * asked.sampling.n)
 
     async def _answer(self, request: web.Request, parts: list[_Part], outlet: Outlet) -> web.StreamResponse:
         try:
@@ -212,7 +207,6 @@ class Endpoints:
             finished, timing = await self._relay.answer(part.call, part.lane, part.record)
             await part.lane.close(finished.reason)
         except ApiError as error:
-            part.admission.refused = error.refused and not part.lane.begun
             part.record.close_with(error)
             raise
         except asyncio.CancelledError as cancelled:

@@ -93,7 +93,7 @@ class ModelEndpoints:
                 raise TandemError(ErrorCode.NOT_READY, "runs a release that can't lay this prompt out")
             return tokenized
 
-        with self._door.admitted(request, key):
+        async with self._door.admitted(request, key):
             return _json(token_list(await self._ask_any(deployment, ask)))
 
     async def detokenize(self, request: web.Request) -> web.Response:
@@ -103,7 +103,7 @@ class ModelEndpoints:
         question = DetokenizeRequest(
             request_id=request_id_of(request), model_name=deployment.model_name, token_ids=tuple(asked.tokens)
         )
-        with self._door.admitted(request, key):
+        async with self._door.admitted(request, key):
             told = await self._ask_any(deployment, lambda worker: self._client.detokenize(worker, question))
         return _json(TextOfTokens(told.text))
 

@@ -49,6 +49,7 @@ class KeyListApi(ControlView):
                 models=wanted.models,
                 priority_class=wanted.priority_class,
                 requests_per_minute=wanted.requests_per_minute,
+                tokens_per_minute=wanted.tokens_per_minute,
                 max_concurrent=wanted.max_concurrent,
             ),
         )

@@ -89,6 +89,7 @@ class ServingKey(Credential):
     scope = models.JSONField(default=list)
     priority_class = models.CharField(max_length=16, choices=_PRIORITY_CLASSES, default=PriorityClass.STANDARD)
     requests_per_minute = models.PositiveIntegerField(null=True)
+    tokens_per_minute = models.PositiveIntegerField(null=True)
     max_concurrent = models.PositiveIntegerField(null=True)
 
 

@@ -25,6 +25,7 @@ def key_view(row: ServingKey) -> KeyView:
         models=tuple(row.scope),
         priority_class=PriorityClass(row.priority_class),
         requests_per_minute=row.requests_per_minute,
+        tokens_per_minute=row.tokens_per_minute,
         max_concurrent=row.max_concurrent,
         last_used_at=iso_or_none(row.last_used_at),
         previous_until=iso_or_none(row.previous_until),

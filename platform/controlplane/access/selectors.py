@@ -56,5 +56,6 @@ def _entry(row: ServingKey, digest: str, expires_at: datetime | None) -> Serving
         models=tuple(row.scope),
         priority_class=PriorityClass(row.priority_class),
         requests_per_minute=row.requests_per_minute,
+        tokens_per_minute=row.tokens_per_minute,
         max_concurrent=row.max_concurrent,
     )

@@ -32,20 +32,26 @@ SYSTEM = "tandem"
 #: What a router can count without growing: it remembers each request of the last minute.
 MOST_REQUESTS_PER_MINUTE = 100_000
 MOST_CONCURRENT = 100_000
+#: More than any fleet makes.
+MOST_TOKENS_PER_MINUTE = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRights:
-    """models: names it may call; empty means all. requests_per_minute, max_concurrent: per router process; None is no
-    limit."""
+    """models: names it may call; empty means all. tokens_per_minute: of prompts and answers. Limits hold per router
+    process; None is no limit."""
 
     models: Collection[str] = ()
     priority_class: PriorityClass = PriorityClass.STANDARD
     requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
     max_concurrent: int | None = None
 
 
 PLAIN = KeyRights()
+
+#: The columns that hold them.
+_RIGHTS = ("scope", "priority_class", "requests_per_minute", "tokens_per_minute", "max_concurrent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +115,16 @@ def _key_store(
 def _give(row: ServingKey, rights: KeyRights) -> None:
     for field, value, most in (
         ("requests_per_minute", rights.requests_per_minute, MOST_REQUESTS_PER_MINUTE),
+        ("tokens_per_minute", rights.tokens_per_minute, MOST_TOKENS_PER_MINUTE),
         ("max_concurrent", rights.max_concurrent, MOST_CONCURRENT),
     ):
         if value is not None and not 1 <= value <= most:
             raise Invalid(f"{field} is 1 to {most}, or null for no limit; {value} is neither.", field=field)
     row.scope = credentials.checked_names(rights.models, field="models")
     row.priority_class = rights.priority_class
-    row.requests_per_minute, row.max_concurrent = rights.requests_per_minute, rights.max_concurrent
+    row.requests_per_minute = rights.requests_per_minute
+    row.tokens_per_minute = rights.tokens_per_minute
+    row.max_concurrent = rights.max_concurrent
 
 
 def _rights(row: ServingKey) -> KeyRights:
@@ -123,6 +132,7 @@ def _rights(row: ServingKey) -> KeyRights:
         models=row.scope,
         priority_class=PriorityClass(row.priority_class),
         requests_per_minute=row.requests_per_minute,
+        tokens_per_minute=row.tokens_per_minute,
         max_concurrent=row.max_concurrent,
     )
 
@@ -142,7 +152,7 @@ def key_change(*, key_id: UUID, name: str | None = None, **rights: Any) -> Servi
         row.name = credentials.checked_name(name)
     _give(row, replace(_rights(row), **rights))
     if (after := _audited(row)) != before:
-        row.save(update_fields=["name", "scope", "priority_class", "requests_per_minute", "max_concurrent"])
+        row.save(update_fields=["name", *_RIGHTS])
         key_table_publish()
         _record("key.change", row, before=before, after=after)
     return row

@@ -17,7 +17,13 @@ from inference.contracts.states import PriorityClass
 from tests.control.conftest import Clock
 
 KEYS = "/api/v1/keys"
-LIMITS = {"models": ["chat", "search"], "priority_class": "high", "requests_per_minute": 60, "max_concurrent": 4}
+LIMITS = {
+    "models": ["chat", "search"],
+    "priority_class": "high",
+    "requests_per_minute": 60,
+    "tokens_per_minute": 9000,
+    "max_concurrent": 4,
+}
 
 pytestmark = pytest.mark.django_db
 
@@ -34,13 +40,13 @@ def test_scope_and_limits_reach_the_routers(api: APIClient, now: Clock) -> None:
     assert {name: made[name] for name in LIMITS} == LIMITS
     [entry] = selectors.key_entries(now=now())
     assert (entry.models, entry.requests_per_minute, entry.max_concurrent) == (("chat", "search"), 60, 4)
-    assert entry.priority_class is PriorityClass.HIGH
+    assert (entry.priority_class, entry.tokens_per_minute) == (PriorityClass.HIGH, 9000)
 
 
 def test_a_key_without_limits_has_none(api: APIClient, now: Clock) -> None:
     made = make(api)
 
-    assert made["priority_class"] == "standard"
+    assert (made["priority_class"], made["tokens_per_minute"]) == ("standard", None)
     assert (made["models"], made["requests_per_minute"], made["max_concurrent"]) == ([], None, None)
     [entry] = selectors.key_entries(now=now())
     assert (entry.models, entry.requests_per_minute, entry.max_concurrent) == ((), None, None)
@@ -56,6 +62,8 @@ def test_a_key_without_limits_has_none(api: APIClient, now: Clock) -> None:
         ({"priority_class": None}, "priority_class"),
         ({"requests_per_minute": 0}, "requests_per_minute"),
         ({"requests_per_minute": 10**9}, "requests_per_minute"),
+        ({"tokens_per_minute": 0}, "tokens_per_minute"),
+        ({"tokens_per_minute": 10**10}, "tokens_per_minute"),
         ({"max_concurrent": -1}, "max_concurrent"),
         ({"max_concurrent": 1.5}, "max_concurrent"),
     ],
@@ -75,7 +83,7 @@ def test_a_change_leaves_alone_what_it_does_not_name(api: APIClient, now: Clock)
 
     assert api.patch(address, {"name": "renamed"}, format="json").json()["requests_per_minute"] == 60
     changed = api.patch(address, {"requests_per_minute": None, "models": ["chat"]}, format="json").json()
-    assert changed["priority_class"] == "high"
+    assert (changed["priority_class"], changed["tokens_per_minute"]) == ("high", 9000)
     assert (changed["name"], changed["requests_per_minute"], changed["max_concurrent"]) == ("renamed", None, 4)
     assert api.get(address).json() == changed
     [entry] = selectors.key_entries(now=now())

@@ -15,7 +15,7 @@ from tests.control.access.people import ADMIN, VIEWER
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 
-NEWEST = [("access", "0004_priority_of_keys")]
+NEWEST = [("access", "0005_tokens_per_minute")]
 
 
 def migrate_to(targets: list[tuple[str, str]]) -> MigrationExecutor:
@@ -40,7 +40,7 @@ def test_superusers_become_admins_others_viewers_and_keys_stay_as_they_were() ->
     assert roles == {"root": ADMIN, "bob": VIEWER}
     key = ServingKey.objects.get()
     assert (key.name, key.digest, key.created_at) == ("ci", "d" * 64, at)
-    assert key.priority_class == "standard"
+    assert (key.priority_class, key.tokens_per_minute) == ("standard", None)
     assert (key.scope, key.requests_per_minute, key.max_concurrent, key.last_used_at) == ([], None, None, None)
 
 

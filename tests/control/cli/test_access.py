@@ -60,10 +60,11 @@ def test_a_serving_key_is_shown_once_and_lives_its_life(tandem: Tandem) -> None:
     raw = tandem.ok("keys create ci --rpm 60 --days 30 -q").strip()
     assert raw.startswith("sk-tandem-")
     assert raw not in tandem.ok("keys list")
-    assert "120 a minute, any at one time" in tandem.ok("keys change ci --rpm 120")
+    assert "120 requests and any tokens a minute, any at one time" in tandem.ok("keys change ci --rpm 120")
+    assert "120 requests and 9000 tokens a minute" in tandem.ok("keys change ci --tpm 9000")
     assert "class high" in tandem.ok("keys change ci --class high")
     assert "Invalid value for '--class'" in tandem.refused("keys change ci --class urgent", 2)
-    assert "any a minute" in tandem.ok("keys change ci --no-limits --name robots")
+    assert "any requests and any tokens a minute" in tandem.ok("keys change ci --no-limits --name robots")
     rotated = tandem.ok("keys rotate robots --grace 1h")
     assert raw not in rotated
     assert "sk-tandem-" in rotated

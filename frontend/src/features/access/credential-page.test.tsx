@@ -26,6 +26,7 @@ const key: ServingKey = {
   models: ["small"],
   priority_class: PriorityClass.HIGH,
   requests_per_minute: 60,
+  tokens_per_minute: 20_000,
   max_concurrent: null,
 };
 const token: ManagementToken = { ...same, name: "scaler", owner: "ada", role: UserRole.OPERATOR, only: null };
@@ -41,9 +42,9 @@ describe("keys and tokens", () => {
     const keys = renderConsole(<KeysPage />);
     const row = within(await screen.findByTestId("key-row"));
     expect(row.getAllByText("small")).toHaveLength(1);
-    expect(row.getByText("60 a minute")).toBeTruthy();
+    expect(row.getByText("60 requests and 20,000 tokens a minute")).toBeTruthy();
     expect(row.getByText("High")).toBeTruthy();
-    expect(row.getByText("small · High priority · 60 a minute")).toBeTruthy();
+    expect(row.getByText("small · High priority · 60 requests and 20,000 tokens a minute")).toBeTruthy();
     keys.unmount();
     listing([token]);
     renderConsole(<TokensPage />);

@@ -36,6 +36,7 @@ interface Values {
   readonly models: string[];
   readonly priorityClass: PriorityClass;
   readonly perMinute: number | string;
+  readonly tokensPerMinute: number | string;
   readonly atOnce: number | string;
 }
 
@@ -54,6 +55,7 @@ function KeyForm({ served, onClose }: KeyFormProps) {
       models: [...(served?.models ?? [])],
       priorityClass: served?.priority_class ?? PriorityClass.STANDARD,
       perMinute: served?.requests_per_minute ?? "",
+      tokensPerMinute: served?.tokens_per_minute ?? "",
       atOnce: served?.max_concurrent ?? "",
     },
     validate: { name: (value) => (value.trim() === "" ? "Say which program will use it" : null) },
@@ -70,6 +72,7 @@ function KeyForm({ served, onClose }: KeyFormProps) {
         models: values.models,
         priority_class: values.priorityClass,
         requests_per_minute: limit(values.perMinute),
+        tokens_per_minute: limit(values.tokensPerMinute),
         max_concurrent: limit(values.atOnce),
       },
       {
@@ -99,9 +102,10 @@ function KeyForm({ served, onClose }: KeyFormProps) {
           allowDeselect={false}
           {...form.getInputProps("priorityClass")}
         />
-        <SimpleGrid cols={2}>
-          <NumberInput label="Requests a minute" placeholder="No limit" min={1} {...form.getInputProps("perMinute")} />
-          <NumberInput label="At the same time" placeholder="No limit" min={1} {...form.getInputProps("atOnce")} />
+        <SimpleGrid cols={{ base: 1, xs: 3 }}>
+          <NumberInput label="Requests a minute" {...LIMIT} {...form.getInputProps("perMinute")} />
+          <NumberInput label="Tokens a minute" {...LIMIT} {...form.getInputProps("tokensPerMinute")} />
+          <NumberInput label="At the same time" {...LIMIT} {...form.getInputProps("atOnce")} />
         </SimpleGrid>
         {write.isError && Object.keys(form.errors).length === 0 && (
           <Failure error={write.error} title={served === null ? "No key was made" : "The key was not changed"} />
@@ -118,6 +122,8 @@ function KeyForm({ served, onClose }: KeyFormProps) {
     </form>
   );
 }
+
+const LIMIT = { placeholder: "No limit", min: 1, allowDecimal: false, thousandSeparator: "," };
 
 /** An empty field is no limit. */
 function limit(value: number | string): number | null {

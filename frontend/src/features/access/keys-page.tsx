@@ -40,10 +40,17 @@ function priorityOf({ priority_class: of }: ServingKey): string | null {
   return of === PriorityClass.STANDARD ? null : `${CLASS_NAME[of]} priority`;
 }
 
-function limitsOf({ requests_per_minute: perMinute, max_concurrent: atOnce }: ServingKey): string {
+function limitsOf(key: ServingKey): string {
+  const { requests_per_minute: requests, tokens_per_minute: tokens, max_concurrent: atOnce } = key;
+  const rates = [
+    requests === null ? null : `${exact(requests)} requests`,
+    tokens === null ? null : `${exact(tokens)} tokens`,
+  ].filter((rate) => rate !== null);
   const parts = [
-    perMinute === null ? null : `${perMinute} a minute`,
-    atOnce === null ? null : `${atOnce} at once`,
+    rates.length === 0 ? null : `${rates.join(" and ")} a minute`,
+    atOnce === null ? null : `${exact(atOnce)} at once`,
   ].filter((part) => part !== null);
   return parts.length === 0 ? "no limits" : parts.join(", ");
 }
+
+const exact = (limit: number): string => limit.toLocaleString("en-US");

@@ -1,311 +1,260 @@
-"""How much one key may ask."""
+"""The account of what one key uses."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 
-import msgspec
-import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.contracts import auth, names
-from inference.contracts.errors import ErrorCode
-from inference.contracts.routing import ServingKeyEntry
-from inference.router.admission.key_limits import WINDOW_S, KeyLimits, Standing
-from inference.router.errors import ApiError
-from tests.inference.router.conftest import KEY, LONG, MODEL, SHORT, Bench, eventually
-from tests.inference.router.scripted import Misstep
-from tests.inference.router.test_leaving import LeavingClient
+from inference.router.admission.key_limits import Admission, KeyLimits, Quota, Rate, Refusal
+from inference.router.admission.minute import WINDOW_S
 
 NOW = 1_000.0
 
 
-def key(**limits: int | None) -> ServingKeyEntry:
-    return ServingKeyEntry(key_id="k1", digest=auth.key_digest(KEY), **limits)
+def quota(key_id: str = "k1", **limits: int | None) -> Quota:
+    return Quota(key_id, **limits)
 
 
-def refusal_of(limits: KeyLimits, entry: ServingKeyEntry, now: float) -> ApiError:
-    with pytest.raises(ApiError) as caught, limits.admit(entry, now):
-        pass
-    assert caught.value.status == 429
-    return caught.value
+@contextmanager
+def admitted(limits: KeyLimits, of: Quota, now: float, *, prompts: int = 1, tokens: int = 0) -> Iterator[Admission]:
+    admission = limits.enter(of, prompts, tokens, now)
+    assert isinstance(admission, Admission)
+    try:
+        yield admission
+    finally:
+        limits.leave(admission, now)
+
+
+def refusal_of(limits: KeyLimits, of: Quota, now: float, *, prompts: int = 1, tokens: int = 0) -> Refusal:
+    refusal = limits.enter(of, prompts, tokens, now)
+    assert isinstance(refusal, Refusal)
+    return refusal
 
 
 def test_a_rate_is_of_any_minute_and_says_when_there_is_room() -> None:
-    limits, entry = KeyLimits(2), key(requests_per_minute=2)
+    limits, of = KeyLimits(2), quota(requests_per_minute=2)
     for at in (NOW, NOW + 10):
-        with limits.admit(entry, at):
+        with admitted(limits, of, at):
             pass
 
-    assert refusal_of(limits, entry, NOW + 20).retry_after_s == 40
-    with limits.admit(entry, NOW + WINDOW_S):
+    refusal = refusal_of(limits, of, NOW + 20)
+    assert (refusal.status, refusal.code, refusal.retry_after_s) == (429, "rate_limit_exceeded", 40)
+    with admitted(limits, of, NOW + WINDOW_S):
         pass
-    assert refusal_of(limits, entry, NOW + WINDOW_S).retry_after_s == 10
+    assert refusal_of(limits, of, NOW + WINDOW_S).retry_after_s == 10
 
 
 def test_a_limit_that_was_lowered_waits_for_as_many_as_are_too_many() -> None:
     limits = KeyLimits(2)
     for at in range(4):
-        with limits.admit(key(requests_per_minute=4), NOW + at):
+        with admitted(limits, quota(requests_per_minute=4), NOW + at):
             pass
 
-    assert refusal_of(limits, key(requests_per_minute=2), NOW + 10).retry_after_s == 52
+    assert refusal_of(limits, quota(requests_per_minute=2), NOW + 10).retry_after_s == 52
 
 
 def test_what_is_refused_uses_up_nothing() -> None:
-    limits, entry = KeyLimits(2), key(requests_per_minute=1)
+    limits, of = KeyLimits(2), quota(requests_per_minute=1, tokens_per_minute=10)
     for _ in range(20):
-        with limits.admit(entry, NOW) as admission:
-            admission.refused = True
-    with limits.admit(entry, NOW):
+        with admitted(limits, of, NOW, tokens=8) as admission:
+            admission.answered_nothing(refused=True)
+    with admitted(limits, of, NOW, tokens=8):
         pass
     for _ in range(20):
-        refusal_of(limits, entry, NOW + 1)
+        refusal_of(limits, of, NOW + 1, tokens=1)
 
-    assert limits.recent("k1") == 1
-    with limits.admit(entry, NOW + WINDOW_S):
+    assert (limits.requests("k1"), limits.tokens("k1")) == (1, 8)
+    with admitted(limits, of, NOW + WINDOW_S, tokens=10):
         pass
+
+
+def test_what_fails_before_anything_is_answered_costs_a_request_and_no_tokens() -> None:
+    limits, of = KeyLimits(2), quota(requests_per_minute=5, tokens_per_minute=10)
+    with admitted(limits, of, NOW, tokens=8) as admission:
+        admission.used(9, 3)
+        admission.answered_nothing(refused=False)
+    assert (limits.requests("k1"), limits.tokens("k1")) == (1, 0)
 
 
 def test_requests_at_one_time_are_those_that_run() -> None:
-    limits, entry = KeyLimits(7), key(max_concurrent=2)
+    limits, of = KeyLimits(7), quota(max_concurrent=2)
     with ExitStack() as running:
-        running.enter_context(limits.admit(entry, NOW))
-        running.enter_context(limits.admit(entry, NOW))
-        assert refusal_of(limits, entry, NOW).retry_after_s == 7
-        with limits.admit(msgspec.structs.replace(entry, key_id="another"), NOW):
+        running.enter_context(admitted(limits, of, NOW))
+        running.enter_context(admitted(limits, of, NOW))
+        refusal = refusal_of(limits, of, NOW)
+        assert (refusal.code, refusal.retry_after_s) == ("concurrency_limit_exceeded", 7)
+        with admitted(limits, quota("another", max_concurrent=2), NOW):
             pass
-    with limits.admit(entry, NOW):
+    with admitted(limits, of, NOW):
         pass
     assert limits.live("k1") == 0
 
 
-def test_two_secrets_of_one_key_share_its_limits() -> None:
-    limits, entry = KeyLimits(2), key(max_concurrent=1)
-    with limits.admit(entry, NOW):
-        refusal_of(limits, msgspec.structs.replace(entry, digest="of the old secret"), NOW)
+def test_who_leaves_twice_has_left_once() -> None:
+    limits, of = KeyLimits(2), quota(max_concurrent=2, tokens_per_minute=100)
+    with admitted(limits, of, NOW), admitted(limits, of, NOW, tokens=5) as again:
+        again.used(5, 5)
+        limits.leave(again, NOW)
+        limits.leave(again, NOW)
+        assert limits.live("k1") == 1
+    assert (limits.live("k1"), limits.tokens("k1")) == (0, 10)
+
+
+def test_the_prompt_is_presumed_and_put_right_and_the_answer_counts_when_it_ends() -> None:
+    limits, of = KeyLimits(2), quota(tokens_per_minute=100)
+    first = limits.enter(of, 1, 60, NOW)
+    assert isinstance(first, Admission)
+    refusal = refusal_of(limits, of, NOW + 1, tokens=50)
+    assert (refusal.status, refusal.retry_after_s) == (429, 59)
+    assert "100 tokens in a minute, 40 are left, and the prompt has about 50" in refusal.message
+
+    first.used(50, 30)
+    limits.leave(first, NOW + 20)
+    assert limits.tokens("k1") == 80
+    assert refusal_of(limits, of, NOW + 30, tokens=50).retry_after_s == 30, "when the prompt is a minute old"
+    assert refusal_of(limits, of, NOW + 30, tokens=90).retry_after_s == 50, "when the answer is, too"
+
+
+def test_answers_that_run_may_pass_the_limit_and_are_waited_for() -> None:
+    limits, of = KeyLimits(2), quota(tokens_per_minute=100)
+    with admitted(limits, of, NOW, tokens=10) as admission:
+        admission.used(10, 500)
+    assert limits.standing(of, NOW).tokens == Rate(100, 0, 60.0)
+    assert refusal_of(limits, of, NOW + 15, tokens=1).retry_after_s == 45
+    with admitted(limits, of, NOW + 15):
+        pass  # asks for no tokens: /tokenize
+
+
+@pytest.mark.parametrize(
+    ("limit", "asked", "said"),
+    [
+        ({"tokens_per_minute": 100}, {"tokens": 101}, "101 tokens of prompt, by estimate; this API key may use 100"),
+        ({"requests_per_minute": 3}, {"prompts": 4}, "4 prompts; this API key may send 3 requests in a minute"),
+        ({"max_concurrent": 3}, {"prompts": 4}, "4 prompts; this API key may have 3 requests at one time"),
+    ],
+)
+def test_what_could_never_be_let_in_is_no_matter_of_waiting(
+    limit: dict[str, int], asked: dict[str, int], said: str
+) -> None:
+    refusal = refusal_of(KeyLimits(2), quota(**limit), NOW, **asked)
+    assert (refusal.status, refusal.code, refusal.retry_after_s) == (400, "request_larger_than_limit", None)
+    assert said in refusal.message
+
+
+def test_of_several_prompts_all_are_let_in_or_none() -> None:
+    limits, of = KeyLimits(2), quota(requests_per_minute=4, max_concurrent=4)
+    with admitted(limits, of, NOW, prompts=3):
+        assert limits.live("k1") == 3
+        assert refusal_of(limits, of, NOW, prompts=2).code == "concurrency_limit_exceeded"
+    assert refusal_of(limits, of, NOW + 5, prompts=2).retry_after_s == 55
+    with admitted(limits, of, NOW):
+        pass
 
 
 def test_a_key_learns_how_it_stands() -> None:
-    limits, entry = KeyLimits(2), key(requests_per_minute=3)
-    assert limits.standing(key(), NOW) is None
-    assert limits.standing(entry, NOW) == Standing(limit=3, remaining=3, reset_s=0.0)
+    limits, of = KeyLimits(2), quota(requests_per_minute=3, tokens_per_minute=50)
+    assert limits.standing(quota(), NOW).requests is limits.standing(quota(), NOW).tokens is None
+    assert limits.standing(of, NOW).requests == Rate(limit=3, remaining=3, reset_s=0.0)
     for at in (NOW, NOW + 10):
-        with limits.admit(entry, at):
+        with admitted(limits, of, at, tokens=20):
             pass
-    assert limits.standing(entry, NOW + 20) == Standing(limit=3, remaining=1, reset_s=50.0)
-    assert limits.standing(key(requests_per_minute=1), NOW + 20) == Standing(limit=1, remaining=0, reset_s=50.0)
-    assert limits.standing(entry, NOW + 75) == Standing(limit=3, remaining=3, reset_s=0.0)
+    assert limits.standing(of, NOW + 20).requests == Rate(limit=3, remaining=1, reset_s=50.0)
+    assert limits.standing(of, NOW + 20).tokens == Rate(limit=50, remaining=10, reset_s=50.0)
+    assert limits.standing(quota(requests_per_minute=1), NOW + 20).requests == Rate(1, 0, 50.0)
+    assert limits.standing(of, NOW + 75).requests == Rate(limit=3, remaining=3, reset_s=0.0)
 
 
 def test_what_is_old_is_forgotten_also_of_keys_that_nobody_uses() -> None:
     limits = KeyLimits(2)
-    with limits.admit(key(requests_per_minute=5), NOW):
+    with admitted(limits, quota(requests_per_minute=5, tokens_per_minute=5), NOW, tokens=5):
         pass
     limits.forget_old(NOW + WINDOW_S)
 
-    assert not limits._recent
+    assert not limits._accounts
 
 
 @given(st.lists(st.tuples(st.integers(0, 30 * 64), st.booleans()), max_size=60), st.integers(1, 5))
 def test_no_minute_ever_has_more_than_the_limit(steps: list[tuple[int, bool]], limit: int) -> None:
     """Pauses are in 64ths of a second, which floats hold exactly."""
-    limits, entry, now, kept = KeyLimits(2), key(requests_per_minute=limit), NOW, []
+    limits, of, now, kept = KeyLimits(2), quota(requests_per_minute=limit), NOW, []
     for pause, refused in steps:
         now += pause / 64
         if sum(at > now - WINDOW_S for at in kept) == limit:
-            wait = refusal_of(limits, entry, now).retry_after_s
+            wait = refusal_of(limits, of, now).retry_after_s
             assert wait is not None
             assert sum(at > now + wait - WINDOW_S for at in kept) < limit
             continue
-        with limits.admit(entry, now) as admission:
-            admission.refused = refused
+        with admitted(limits, of, now) as admission:
+            if refused:
+                admission.answered_nothing(refused=True)
         if not refused:
             kept.append(now)
 
 
-# -- in a router ------------------------------------------------------------------------------------------------
+@dataclass
+class Ended:
+    """What one request has to cost: (when, tokens)."""
+
+    admission: Admission
+    came: float
+    presumed: int
+    costs: list[tuple[float, int]] = field(default_factory=list)
 
 
-async def test_too_many_requests_in_a_minute_get_429_that_clients_understand(bench: Bench) -> None:
-    bench.pair()
-    bench.keys = [key(requests_per_minute=2)]
-    await bench.start()
-    for _ in range(2):
-        assert (await bench.chat(SHORT))[0] == 200
-
-    with pytest.raises(openai.RateLimitError) as caught:
-        await bench.openai.chat.completions.create(model="smol", messages=[{"role": "user", "content": "x"}])
-    assert caught.value.code == "rate_limit_exceeded"
-    assert 1 <= int(caught.value.response.headers["Retry-After"]) <= 60
-    assert (await bench.http.get("/v1/models")).status == 200
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"model": "nobody"}, {"messages": []}, {"temperature": "hot"}, {"max_tokens": 5_000}],
-    ids=["unknown model", "malformed", "mistyped", "refused by the worker"],
+STEP = st.tuples(
+    st.sampled_from(["come", "answered", "left early", "refused", "failed", "lost"]),
+    st.integers(0, 25 * 64),
+    st.integers(1, 60),
+    st.integers(0, 60),
 )
-async def test_a_rejected_request_uses_no_quota(bench: Bench, wrong: dict[str, object]) -> None:
-    """F17: and it leaves nothing running."""
-    bench.pair()
-    bench.keys = [key(requests_per_minute=1, max_concurrent=1)]
-    await bench.start()
-    for _ in range(20):
-        status, _ = await bench.chat(SHORT, **wrong)
-        assert status in (400, 404)
-
-    assert bench.router.key_limits.recent("k1") == bench.router.key_limits.live("k1") == 0
-    assert (await bench.chat(SHORT))[0] == 200
 
 
-async def test_nobody_being_free_uses_no_quota(bench: Bench) -> None:
-    _, decode = bench.pair()
-    decode.missteps["reserve"] = Misstep("refuse", ErrorCode.KV_FULL)
-    bench.keys = [key(requests_per_minute=1)]
-    await bench.start()
-    status, _ = await bench.chat(SHORT)
+@given(st.lists(STEP, max_size=80))
+def test_tokens_are_exact_whatever_ends_a_request(steps: list[tuple[str, int, int, int]]) -> None:
+    """F17: against a model that adds up what every request had to cost, at every step; in the end nothing is held."""
+    limit, now = 100, NOW
+    limits, of = KeyLimits(2), quota(tokens_per_minute=limit, max_concurrent=4)
+    live: list[Ended] = []
+    ended: list[Ended] = []
 
-    assert status in (429, 503)
-    decode.missteps.clear()
-    assert (await bench.chat(SHORT))[0] == 200
+    def spent(at: float) -> int:
+        costs = [(one.came, one.presumed) for one in live] + [cost for one in ended for cost in one.costs]
+        return sum(tokens for when, tokens in costs if when > at - WINDOW_S)
 
-
-async def test_aborted_streams_timeouts_and_faults_give_their_places_back(bench: Bench) -> None:
-    """F17: limit 2; aborted streams, time-outs, malformed requests; then two at a time still work."""
-    prefill, decode = bench.pair()
-    bench.keys = [key(max_concurrent=2)]
-    bench.limits = type(bench.limits)(suspect_s=0.01)
-    await bench.start()
-
-    prefill.missteps["prefill"] = Misstep("hang")
-    for _ in range(10):
-        client = LeavingClient(bench)
-        await client.ask(LONG, stream=True)
-        await eventually(lambda: bench.router.key_limits.live("k1") == 1)
-        await client.leave()
-        await eventually(lambda: bench.router.key_limits.live("k1") == 0)
-    prefill.missteps.clear()
-    decode.missteps["generate"] = Misstep("crash", after=2)
-    for _ in range(5):
-        assert (await bench.chat(SHORT))[0] >= 500
-    decode.missteps.clear()
-    for _ in range(20):
-        assert (await bench.chat(SHORT, messages=None))[0] == 400
-
-    assert bench.router.key_limits.live("k1") == 0
-    answers = await asyncio.gather(bench.chat(SHORT), bench.chat(SHORT))
-    assert [status for status, _ in answers] == [200, 200]
-    await bench.at_rest()
-
-
-async def test_one_too_many_at_one_time_is_refused_and_harms_nobody(bench: Bench) -> None:
-    _, decode = bench.pair()
-    decode.pace_s = 0.05
-    bench.keys = [key(max_concurrent=1)]
-    await bench.start()
-    running = asyncio.create_task(bench.chat(SHORT))
-    await eventually(lambda: bench.router.key_limits.live("k1") == 1)
-
-    async with bench.http.post(
-        "/v1/chat/completions", json={"model": "smol", "messages": [{"role": "user", "content": "x"}]}
-    ) as refused:
-        assert refused.status == 429
-        assert int(refused.headers["Retry-After"]) >= 1
-        assert (await refused.json())["error"] == {
-            "message": "This API key may have 1 requests at one time, and they are running.",
-            "type": "rate_limit_error",
-            "param": None,
-            "code": "concurrency_limit_exceeded",
-        }
-    assert (await running)[0] == 200
-
-
-async def test_a_changed_limit_holds_from_the_next_request(bench: Bench) -> None:
-    bench.pair()
-    bench.keys = [key(requests_per_minute=1)]
-    await bench.start()
-    assert (await bench.chat(SHORT))[0] == 200
-    assert (await bench.chat(SHORT))[0] == 429
-    bench.keys = [key(requests_per_minute=5)]
-    bench.publish()
-    await eventually(lambda: bench.router.tables.keyring.check(f"Bearer {KEY}", 0).requests_per_minute == 5)
-
-    assert (await bench.chat(SHORT))[0] == 200
-
-
-async def test_a_scoped_key_sees_and_calls_its_models_only(bench: Bench) -> None:
-    bench.pair()
-    bench.keys = [key()]
-    await bench.start()
-    assert [entry["id"] for entry in (await (await bench.http.get("/v1/models")).json())["data"]] == ["smol"]
-    bench.keys = [msgspec.structs.replace(key(requests_per_minute=1), models=("another",))]
-    bench.publish()
-    await eventually(lambda: bench.router.tables.keyring.check(f"Bearer {KEY}", 0).models)
-
-    assert (await (await bench.http.get("/v1/models")).json())["data"] == []
-    for _ in range(3):
-        status, body = await bench.chat(SHORT)
-        assert (status, body["error"]["code"]) == (403, "model_not_allowed")
-
-
-# -- when a key was last used -------------------------------------------------------------------------------------
-
-
-async def test_the_last_use_of_a_key_is_told(bench: Bench) -> None:
-    bench.pair()
-    await bench.start()
-    before = int(time.time())
-    await bench.chat(SHORT)
-    await bench.router.key_use.write()
-
-    told = bench.redis.hgetall(names.KEY_USE_KEY)
-    assert list(told) == [b"k1"]
-    assert before <= int(told[b"k1"]) <= time.time()
-    assert bench.router.key_use._unsent == {}
-
-
-async def test_a_use_that_redis_missed_is_told_later(bench_of_its_own: Bench) -> None:
-    bench = bench_of_its_own
-    bench.pair()
-    await bench.start()
-    bench.server.stop()
-    assert (await bench.chat(SHORT))[0] == 200
-    await bench.router.key_use.write()
-    assert "k1" in bench.router.key_use._unsent
-
-    bench.server.start()
-    await bench.router.key_use.write()
-    assert bench.redis.hgetall(names.KEY_USE_KEY)
-
-
-async def test_every_answer_tells_how_the_key_stands(bench: Bench) -> None:
-    """Through the official client, as its users read headers; a refusal has the same, and when to come again."""
-    bench.pair()
-    bench.keys[0] = msgspec.structs.replace(bench.keys[0], requests_per_minute=2)
-    await bench.start()
-    ask = {"model": MODEL, "messages": [{"role": "user", "content": SHORT}]}
-    raw = bench.openai.chat.completions.with_raw_response
-    told = [(await raw.create(**ask, stream=stream)).headers for stream in (False, True)]
-    assert [headers["x-ratelimit-remaining-requests"] for headers in told] == ["1", "0"]
-    with pytest.raises(openai.RateLimitError) as caught:
-        await raw.create(**ask)
-    refused = caught.value.response.headers
-    assert (refused["x-ratelimit-limit-requests"], refused["x-ratelimit-remaining-requests"]) == ("2", "0")
-    assert 1 <= int(refused["Retry-After"]) <= int(refused["x-ratelimit-reset-requests"].removesuffix("s")) <= 60
-    async with bench.http.get("/v1/models") as answer:
-        assert "x-ratelimit-limit-requests" not in answer.headers
-
-
-async def test_of_several_prompts_that_are_too_many_none_is_used_up(bench: Bench) -> None:
-    bench.pair()
-    bench.keys[0] = msgspec.structs.replace(bench.keys[0], requests_per_minute=2)
-    await bench.start()
-    with pytest.raises(openai.RateLimitError):
-        await bench.openai.completions.create(model=MODEL, prompt=["a", "b", "c"])
-    assert bench.router.key_limits.recent("k1") == 0
-    assert len((await bench.openai.completions.create(model=MODEL, prompt=["a", "b"])).choices) == 2
+    for what, pause, prompt, answer in steps:
+        now += pause / 64
+        if what == "come":
+            came = limits.enter(of, 1, prompt, now)
+            if isinstance(came, Admission):
+                assert len(live) < 4
+                assert spent(now) + prompt <= limit
+                live.append(Ended(came, now, prompt))
+            elif len(live) < 4:
+                assert came.retry_after_s is not None
+                assert spent(now) + prompt > limit >= spent(now + came.retry_after_s) + prompt
+        elif live:
+            one = live.pop(answer % len(live))
+            if what in ("answered", "left early"):
+                one.admission.used(prompt, answer)
+                one.costs = [(one.came, prompt), (now, answer)]
+            elif what == "lost":  # with the process that knew: what was presumed stays
+                one.costs = [(one.came, one.presumed)]
+            else:
+                one.admission.answered_nothing(refused=what == "refused")
+            limits.leave(one.admission, now)
+            ended.append(one)
+        tokens = limits.standing(of, now).tokens
+        assert tokens is not None
+        assert limits.tokens("k1") == spent(now)
+        assert tokens.remaining == max(0, limit - spent(now))
+        assert spent(now + tokens.reset_s) == 0
+        assert limits.live("k1") == len(live)
+    for one in live:
+        limits.leave(one.admission, now)
+    limits.forget_old(now + WINDOW_S)
+    assert not limits._accounts

@@ -156,7 +156,7 @@ async def test_every_prompt_counts_against_the_limits_of_a_key(served: FleetBenc
     before = bench.router.tables.keyring
     bench.publish_deployments(*bench.router.tables.deployments)
     await eventually(lambda: bench.router.tables.keyring is not before)
-    with pytest.raises(openai.RateLimitError):
+    with pytest.raises(openai.BadRequestError, match="3 prompts; this API key may have 2 requests at one time"):
         await complete(served, ["a", "b", "c"], max_tokens=2)
     assert len((await complete(served, ["a", "b"], max_tokens=2)).choices) == 2
 

@@ -11,6 +11,8 @@ export interface KeyRights {
   readonly priority_class: PriorityClass;
   /** Per router process; null is no limit. */
   readonly requests_per_minute: number | null;
+  /** Of prompts and answers. */
+  readonly tokens_per_minute: number | null;
   readonly max_concurrent: number | null;
 }
 
