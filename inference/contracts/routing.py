@@ -36,7 +36,7 @@ class DeploymentRoute(msgspec.Struct, frozen=True, kw_only=True):
     deployment's own name, so that two deployments of one model can be told apart.
     local_prefill_tokens: prompts with at most this many uncached tokens are read by the decode worker itself, unless
     `policy` says otherwise. itl_target_s: the promised time between tokens; None: nothing is promised.
-    default_max_tokens: answer limit when the client names none.
+    default_max_tokens: answer limit when the client names none. embeddings: its workers make embeddings too.
     """
 
     name: str
@@ -48,6 +48,7 @@ class DeploymentRoute(msgspec.Struct, frozen=True, kw_only=True):
     workers: tuple[WorkerRoute, ...]
     itl_target_s: float | None = None
     policy: RoutingPolicy = RoutingPolicy()
+    embeddings: bool = False
 
 
 class RoutingTable(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -239,6 +239,15 @@ class Engine(Protocol):
         """Write what `export_kv` gave into the blocks of `handle`: its bytes, or an array of them of the shape [layers,
         K|V, heads, tokens, bytes]. digest: updated with what then lies there, in wire layout. Raises `ValueError` when
         sizes don't fit. Any thread, but never after `release` of the handle."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """What an engine has besides that makes embeddings; its kind declares it (`Capabilities.embeddings`)."""
+
+    def embed(self, token_ids: TokenIds) -> np.ndarray:
+        """One vector for the whole text, float32, as the model's own recipe pools and scales it. Blocking; called from
+        worker threads, several at a time. Raises `TandemError(INVALID_REQUEST)` for token ids out of range."""
 
 
 EngineFactory = Callable[[], Engine]

@@ -69,7 +69,7 @@ class Router:
         self._metrics = SharedMetrics(metrics, config.siblings, config.number)
         self._door = Door(config, self.tables, OwnLimiter(self.key_limits, time.monotonic), self.key_use)
         answers = Endpoints(config, self._door, self.tables, relay, self.telemetry, metrics, self._metrics)
-        models = ModelEndpoints(self._door, self.tables, self._client, config.limits)
+        models = ModelEndpoints(self._door, self.tables, self._client, config, relay.steering.prompts.estimate)
         app = web.Application(client_max_size=config.limits.max_body_bytes, middlewares=[speak_openai(metrics)])
         app.add_routes([*answers.routes(), *models.routes()])
         app.on_response_prepare.append(before_headers)

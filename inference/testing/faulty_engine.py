@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.contracts.specs import EngineSettings
 from inference.contracts.states import Role
 from inference.engine.interface import Digest, KVHandle, Progress, Sink, Token, TokenIds

@@ -17,8 +17,9 @@ from inference.contracts.reports import Address, WorkerLoad
 from inference.contracts.routing import DeploymentRoute, RoutingTable, WorkerRoute
 from inference.contracts.specs import WorkerSpec
 from inference.contracts.states import ANSWERING_ROLES, Role, WorkerDesired
-from inference.engine.interface import Engine
+from inference.engine.interface import Embedder, Engine
 from inference.process.tls import NodeTls
+from inference.testing.stub_embedder import stub_engine_of
 from inference.testing.stub_engine import StubEngine
 from inference.testing.stub_settings import StubSettings
 from inference.worker.limits import WorkerLimits
@@ -115,6 +116,7 @@ class Fleet(Generic[E]):
             local_prefill_tokens=self.local_prefill_tokens,
             default_max_tokens=self.default_max_tokens,
             workers=tuple(worker.route for worker in self.workers if worker.alive),
+            embeddings=all(isinstance(worker.engine, Embedder) for worker in self.workers),
         )
         return RoutingTable(version=version, deployments=(deployment,))
 
@@ -159,7 +161,7 @@ class StubFleet(Fleet[StubEngine]):
         self, role: Role, settings: StubSettings | None = None, limits: WorkerLimits | None = None
     ) -> FleetWorker[StubEngine]:
         """Start one more worker and wait until it is ready."""
-        engine = StubEngine(settings, model_name=MODEL)
+        engine = stub_engine_of(settings or StubSettings(), MODEL)
         engine.crash = self.crash(engine)
         return await self.enlist(stub_spec(role, len(self.workers)), engine, limits)
 

@@ -16,6 +16,7 @@ class StubSettings(msgspec.Struct, frozen=True, kw_only=True):
     answer_tokens: words before end-of-sequence; None goes on until max_tokens.
     prefix_cache: whether KV of equal beginnings of prompts is there without being computed.
     tool_format: how its answers hold calls of tools, where `pieces` do.
+    embedding_size: numbers of an embedding; None: it makes none.
     fingerprint: what is told apart as another model. load_s: time `start` takes.
     fail_starts: so many starts fail with "out of memory"; counted in the file `starts_file` over processes.
     fatal_start: this text is why no start can ever work.
@@ -32,6 +33,7 @@ class StubSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_running: int = 32
     prefix_cache: bool = False
     tool_format: ToolFormat | None = ToolFormat.HERMES
+    embedding_size: int | None = None
     fingerprint: str = "stub-1"
     load_s: float = 0.0
     fail_starts: int = 0

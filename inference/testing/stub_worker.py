@@ -13,6 +13,7 @@ from pathlib import Path
 from inference.contracts.codec import CodecError, decode
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.specs import WorkerSpec
+from inference.testing.stub_embedder import stub_engine_of
 from inference.testing.stub_engine import StubEngine
 from inference.testing.stub_settings import StubSettings
 from inference.worker.main import main
@@ -26,7 +27,7 @@ def stub_engine(spec: WorkerSpec) -> StubEngine:
             settings = decode(Path(spec.model_path).read_bytes(), StubSettings)
         except (OSError, CodecError) as error:
             raise TandemError(ErrorCode.INVALID_REQUEST, f"no stub settings at {spec.model_path}: {error}") from error
-    return StubEngine(settings, model_name=spec.model_name)
+    return stub_engine_of(settings, spec.model_name)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from aiohttp.typedefs import Handler, Middleware
 from inference.contracts import names
 from inference.contracts.auth import PURPOSE_METRICS, PURPOSE_WORKER_HTTP, is_bearer
 from inference.contracts.codec import CodecError, decode, encode
+from inference.contracts.embeddings import EmbedRequest
 from inference.contracts.errors import ErrorCode, TandemError, http_status
 from inference.contracts.generation import (
     DetokenizeRequest,
@@ -45,6 +46,7 @@ def make_app(worker: Worker, secret: str) -> web.Application:
             web.post(names.WORKER_GENERATE, calls.generate),
             web.post(names.WORKER_TOKENIZE, calls.tokenize),
             web.post(names.WORKER_DETOKENIZE, calls.detokenize),
+            web.post(names.WORKER_EMBED, calls.embed),
             web.delete(names.WORKER_TICKETS + "/{ticket_id}", calls.release),
             web.get(names.WORKER_STATUS, calls.status),
             web.post(names.WORKER_DRAIN, calls.drain),
@@ -86,6 +88,11 @@ class _Calls:
 
     async def detokenize(self, request: web.Request) -> web.StreamResponse:
         return _json(await self._worker.tokens.detokenize(await _read(request, DetokenizeRequest)))
+
+    async def embed(self, request: web.Request) -> web.StreamResponse:
+        order = await _read(request, EmbedRequest)
+        with structlog.contextvars.bound_contextvars(request_id=order.request_id):
+            return _json(await self._worker.duties.embeddings.embed(order))
 
     async def release(self, request: web.Request) -> web.StreamResponse:
         self._worker.duties.answers.release(request.match_info["ticket_id"])

@@ -19,6 +19,7 @@ from inference.transfer.sender import KVSender
 from inference.transfer.tickets import TicketState, TicketTable
 from inference.worker.answer import AnswerService
 from inference.worker.blocks import BlockQueue
+from inference.worker.embeddings import EmbeddingService
 from inference.worker.metrics import WorkerMetrics
 from inference.worker.prefill import PrefillService
 from inference.worker.state import WorkerState
@@ -60,6 +61,7 @@ class Duties:
         self.prefills = PrefillService(
             state, self._blocks, recorder, self._counters, self._sender, self.load, by_layer=travel.by_layer
         )
+        self.embeddings = EmbeddingService(state)
         self.metrics = WorkerMetrics(spec, recorder, self._counters, self.load_if_ready)
         self._receiver: KVReceiver | None = None
         if spec.role is Role.DECODE:
@@ -92,6 +94,7 @@ class Duties:
         load = self._state.engine.load()
         return msgspec.structs.replace(
             load,
+            running=load.running + self.embeddings.live,
             waiting=load.waiting + self._blocks.waiting,
             waiting_tokens=load.waiting_tokens + self._blocks.waiting_tokens,
             tickets=len(self.tickets),

@@ -15,6 +15,7 @@ class WorkerLimits(msgspec.Struct, frozen=True, kw_only=True):
     handoff_s: longest from the first token until the receiver's verdict. kv_wait_s: longest that a prefill waits for
     free blocks. write_s: longest that a caller may take to accept an event. max_tickets: most at once; None for as
     many as the running batch holds, so that no ticket waits for a place in it. max_prefills: most at once.
+    max_embeddings: requests for them at once.
     inline_chars: longer prompts are tokenised in a thread. heartbeat_s: an engine loop that did not turn for so long is
     stuck. switch_s: longest that the engine may take to change its role; after that the process ends, because nobody
     knows what it is. window_s: length of a telemetry window. failure_linger_s: how long a failed start stays readable
@@ -29,6 +30,7 @@ class WorkerLimits(msgspec.Struct, frozen=True, kw_only=True):
     write_s: float = 60.0
     max_tickets: int | None = None
     max_prefills: int = 64
+    max_embeddings: int = 16
     inline_chars: int = 20_000
     heartbeat_s: float = 60.0
     switch_s: float = 120.0

@@ -13,6 +13,7 @@ from inference.contracts import codec
 from inference.router.errors import ErrorBody
 from inference.router.openai.chat_answer import ChatAnswer, ChatChunk
 from inference.router.openai.completion_answer import CompletionAnswer
+from inference.router.openai.embeddings import EmbeddingBody, EmbeddingList
 from inference.router.openai.models import ModelEntry, ModelList
 from inference.router.openai.request import ChatBody, CompletionBody
 from inference.router.openai.tokens import ChatTextBody, TextBody, TextOfTokens, TokenList, TokensBody
@@ -45,6 +46,7 @@ class _Operation:
 _OPERATIONS = (
     _Operation("post", "/v1/chat/completions", "Answer a chat.", ChatAnswer, (ChatBody,), ChatChunk),
     _Operation("post", "/v1/completions", "Go on with a text.", CompletionAnswer, (CompletionBody,), CompletionAnswer),
+    _Operation("post", "/v1/embeddings", "What texts mean, as vectors.", EmbeddingList, (EmbeddingBody,)),
     _Operation("get", "/v1/models", "The models that this key may call now.", ModelList),
     _Operation("get", "/v1/models/{model}", "One of them.", ModelEntry),
     _Operation("post", "/tokenize", "The tokens of a text or a chat.", TokenList, (TextBody, ChatTextBody)),

@@ -11,21 +11,16 @@ from typing import Annotated, Any
 
 import msgspec
 
-from inference.contracts.prompts import ChatPrompt, Prompt, TextPrompt, TokenPrompt
+from inference.contracts.prompts import ChatPrompt, Prompt, TextPrompt
 from inference.contracts.sampling import Sampling
 from inference.router.errors import bad_request
-from inference.router.openai.body import kind_of, read_body
+from inference.router.openai.body import read_body
 from inference.router.openai.messages import MessageBody, read_messages
-from inference.router.openai.sampling import LARGEST, Count, Integer, ResponseFormat, alternatives, read_sampling
+from inference.router.openai.prompts import prompt_schema, read_prompts
+from inference.router.openai.sampling import Count, Integer, ResponseFormat, alternatives, read_sampling
 from inference.router.openai.tools import ChoiceBody, ToolBody, ToolUse, read_tools
 
 MAX_PROMPTS = 64
-
-_TOKENS = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
-_ONE_PROMPT = {"anyOf": [{"type": "string"}, _TOKENS]}
-_PROMPT = {
-    "anyOf": [*_ONE_PROMPT["anyOf"], {"type": "array", "items": _ONE_PROMPT, "minItems": 1, "maxItems": MAX_PROMPTS}]
-}
 
 #: Fields that are not offered, with the values that ask for nothing (besides null).
 _NOT_OFFERED: dict[str, tuple[object, ...]] = {
@@ -128,7 +123,7 @@ class ChatBody(_Body, kw_only=True):
 
 
 class CompletionBody(_Body, kw_only=True):
-    prompt: Annotated[Any, msgspec.Meta(extra_json_schema=_PROMPT)]
+    prompt: Annotated[Any, msgspec.Meta(extra_json_schema=prompt_schema(MAX_PROMPTS))]
     logprobs: Count | None = None
     echo: bool | None = None
     add_special_tokens: bool | None = None
@@ -177,36 +172,13 @@ def _chat_logprobs(chat: ChatBody) -> int | None:
 
 def _prompts(body: CompletionBody) -> tuple[Prompt, ...]:
     """One prompt, or a list of them."""
-    prompts = read_prompts(body.prompt)
+    prompts = read_prompts(body.prompt, "prompt", MAX_PROMPTS)
     if body.add_special_tokens is not False:
         return prompts
     return tuple(
         msgspec.structs.replace(each, special_tokens=False) if isinstance(each, TextPrompt) else each
         for each in prompts
     )
-
-
-def read_prompts(prompt: object) -> tuple[Prompt, ...]:
-    """The prompt of a completion, or the list of them.
-
-    Raises:
-        ApiError: 400.
-    """
-    if not isinstance(prompt, list) or not prompt or not all(isinstance(item, str | list) for item in prompt):
-        return (_prompt(prompt),)
-    if len(prompt) > MAX_PROMPTS:
-        raise bad_request(f"prompt holds {len(prompt)} prompts: at most {MAX_PROMPTS} are allowed.", "prompt")
-    return tuple(_prompt(item) for item in prompt)
-
-
-def _prompt(prompt: object) -> Prompt:
-    if isinstance(prompt, str):
-        return TextPrompt(text=prompt)
-    if not isinstance(prompt, list) or not prompt:
-        raise bad_request(f"prompt must be a text or a list of token ids, not {kind_of(prompt)}.", "prompt")
-    if all(isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= LARGEST for item in prompt):
-        return TokenPrompt(token_ids=tuple(prompt))
-    raise bad_request(f"prompt must be a text or a list of token ids from 0 to {LARGEST}.", "prompt")
 
 
 def _asked(

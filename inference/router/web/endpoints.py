@@ -95,8 +95,8 @@ class Endpoints:
             web.post("/v1/chat/completions", self.chat),
             web.post("/v1/completions", self.completions),
             web.get("/openapi.json", self.openapi),
-            web.get(names.HEALTH_LIVE, self.health_live),
-            web.get(names.HEALTH_READY, self.health_ready),
+            *(web.get(path, self.health_live) for path in (names.HEALTH_LIVE, "/health")),
+            *(web.get(path, self.health_ready) for path in (names.HEALTH_READY, "/ready")),
             web.get(names.METRICS, self.metrics),
         ]
 

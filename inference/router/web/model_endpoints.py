@@ -1,23 +1,25 @@
-"""What clients ask of a model besides answers: what there is, and what tokens it reads."""
+"""What clients ask of a model besides answers: what there is, what tokens it reads, what texts mean to it."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import msgspec
 from aiohttp import web
 
 from inference.contracts import codec
-from inference.contracts.errors import CLIENT_ERRORS, ErrorCode, TandemError
+from inference.contracts.embeddings import Embedded, EmbedRequest
+from inference.contracts.errors import BUSY_ERRORS, CLIENT_ERRORS, ErrorCode, TandemError
 from inference.contracts.generation import Detokenized, DetokenizeRequest, Tokenized, TokenizeRequest
+from inference.contracts.prompts import Prompt
 from inference.contracts.routing import DeploymentRoute, WorkerRoute
 from inference.router.admission.keys import may_call
 from inference.router.choosing.pick import servable
-from inference.router.config import Limits
+from inference.router.config import RouterConfig
 from inference.router.errors import bad_request, clients_fault, model_not_found, unavailable, workers_fault
-from inference.router.openai.body import read_body
+from inference.router.openai.embeddings import embedding_list, read_embeddings
 from inference.router.openai.models import model_entry, model_list
 from inference.router.openai.tokens import TextOfTokens, read_detokenize, read_tokenize, token_list
 from inference.router.table import TableKeeper
@@ -25,21 +27,27 @@ from inference.router.web.door import Door
 from inference.router.web.edge import request_id_of
 from inference.router.workers.client import WorkerClient
 
-T = TypeVar("T", Tokenized, Detokenized)
-
-
-class _ModelBody(msgspec.Struct):
-    model: str
+T = TypeVar("T", Tokenized, Detokenized, Embedded)
 
 
 class ModelEndpoints:
-    """Handlers and what they share. Each call for tokens counts as a request against the limits of the key."""
+    """Handlers and what they share. Each call that a worker answers is a request against the limits of the key.
+    estimate: about how many tokens a prompt has for a deployment."""
 
-    def __init__(self, door: Door, tables: TableKeeper, client: WorkerClient, limits: Limits) -> None:
+    def __init__(
+        self,
+        door: Door,
+        tables: TableKeeper,
+        client: WorkerClient,
+        config: RouterConfig,
+        estimate: Callable[[str, Prompt], int],
+    ) -> None:
         self._door = door
         self._tables = tables
         self._client = client
-        self._limits = limits
+        self._limits = config.limits
+        self._deadlines = config.deadlines
+        self._estimate = estimate
         self._rng = random.Random()  # noqa: S311 - spreads calls over workers
 
     def routes(self) -> list[web.RouteDef]:
@@ -66,15 +74,33 @@ class ModelEndpoints:
         return _json(model_entry(name, deployment))
 
     async def embeddings(self, request: web.Request) -> web.Response:
-        """No engine here makes any: which is said as such, and not by an address that does not exist."""
+        """Of deployments whose engine makes them; of another one that is told, and no worker is asked."""
         key = self._door.key_of(request)
-        model = read_body(await self._door.body_of(request), _ModelBody, {}).model
-        self._door.deployment_of(key, model)
-        raise bad_request(
-            f"The model {model!r} is served by an engine that writes answers and makes no embeddings.",
-            "model",
-            "unsupported_endpoint",
+        asked = read_embeddings(await self._door.body_of(request))
+        deployment = self._door.deployment_of(key, asked.model)
+        if not deployment.embeddings:
+            raise bad_request(
+                f"The model {asked.model!r} is served by an engine that writes answers and makes no embeddings.",
+                "model",
+                "unsupported_endpoint",
+            )
+        question = EmbedRequest(
+            request_id=request_id_of(request), model_name=deployment.model_name, inputs=asked.inputs
         )
+        within_s = deployment.policy.first_token_s or self._deadlines.first_event_s
+
+        async def ask(worker: WorkerRoute) -> Embedded:
+            embedded = await self._client.embed(worker, question, within_s)
+            if len(embedded.vectors) != len(asked.inputs) or any(len(each) % 4 for each in embedded.vectors):
+                raise TandemError(ErrorCode.ENGINE_FAILED, "gave other vectors than were asked for")
+            return embedded
+
+        tokens = sum(self._estimate(deployment.name, each) for each in asked.inputs)
+        async with self._door.admitted(request, key, tokens=tokens) as admission:
+            embedded = await self._ask_any(deployment, "embedding", ask)
+            admission.used(embedded.tokens, 0)
+        # Written as numbers they are long: in a thread, so that it holds up nobody's stream.
+        return await asyncio.to_thread(lambda: _json(embedding_list(asked, embedded)))
 
     async def tokenize(self, request: web.Request) -> web.Response:
         key = self._door.key_of(request)
@@ -94,7 +120,7 @@ class ModelEndpoints:
             return tokenized
 
         async with self._door.admitted(request, key):
-            return _json(token_list(await self._ask_any(deployment, ask)))
+            return _json(token_list(await self._ask_any(deployment, "tokenising", ask)))
 
     async def detokenize(self, request: web.Request) -> web.Response:
         key = self._door.key_of(request)
@@ -104,10 +130,12 @@ class ModelEndpoints:
             request_id=request_id_of(request), model_name=deployment.model_name, token_ids=tuple(asked.tokens)
         )
         async with self._door.admitted(request, key):
-            told = await self._ask_any(deployment, lambda worker: self._client.detokenize(worker, question))
+            told = await self._ask_any(
+                deployment, "detokenising", lambda worker: self._client.detokenize(worker, question)
+            )
         return _json(TextOfTokens(told.text))
 
-    async def _ask_any(self, deployment: DeploymentRoute, ask: Callable[[WorkerRoute], Awaitable[T]]) -> T:
+    async def _ask_any(self, deployment: DeploymentRoute, stage: str, ask: Callable[[WorkerRoute], Awaitable[T]]) -> T:
         """Ask one worker, of any role, and others when it does not answer; those that are in sight first."""
         workers = list(deployment.workers)
         self._rng.shuffle(workers)
@@ -120,9 +148,11 @@ class ModelEndpoints:
                 if error.code in CLIENT_ERRORS - {ErrorCode.MODEL_NOT_FOUND}:
                     raise clients_fault(error) from error
                 failed = error
-        if failed is None or failed.code is ErrorCode.NOT_READY:
-            raise unavailable(f"No worker of {deployment.name!r} is ready.", self._limits.retry_after_s)
-        raise workers_fault("tokenising", failed.code, min(len(workers), self._limits.max_attempts))
+        if failed is None or failed.code in BUSY_ERRORS:
+            code = ErrorCode.NOT_READY if failed is None else failed.code
+            text = f"No worker of {deployment.name!r} can do this now."
+            raise unavailable(text, self._limits.retry_after_s, code)
+        raise workers_fault(stage, failed.code, min(len(workers), self._limits.max_attempts))
 
 
 def _json(message: object) -> web.Response:

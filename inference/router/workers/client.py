@@ -18,6 +18,7 @@ import structlog
 from yarl import URL
 
 from inference.contracts import auth, codec, names
+from inference.contracts.embeddings import Embedded, EmbedRequest
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import (
     Detokenized,
@@ -41,8 +42,8 @@ from inference.process.tasks import Background
 from inference.process.tls import tls_refusal
 from inference.router.config import Deadlines
 
-Question = ReserveRequest | TokenizeRequest | DetokenizeRequest
-A = TypeVar("A", Ticket, Tokenized, Detokenized)
+Question = ReserveRequest | TokenizeRequest | DetokenizeRequest | EmbedRequest
+A = TypeVar("A", Ticket, Tokenized, Detokenized, Embedded)
 EventStream = AsyncGenerator[StreamEvent, None]
 
 MAX_LINE_BYTES = 1024 * 1024
@@ -120,6 +121,10 @@ class WorkerClient:
         """Raises as `reserve`."""
         return await self._ask(worker, names.WORKER_DETOKENIZE, request, Detokenized)
 
+    async def embed(self, worker: WorkerRoute, request: EmbedRequest, within_s: float) -> Embedded:
+        """Raises as `reserve`."""
+        return await self._ask(worker, names.WORKER_EMBED, request, Embedded, within_s)
+
     async def preflight(self, worker: WorkerRoute, order: PreflightOrder) -> PairReport:
         """Ask a prefill worker to try a hand-off.
 
@@ -153,11 +158,12 @@ class WorkerClient:
         self,
         worker: WorkerRoute,
         path: str,
-        request: ReserveRequest | TokenizeRequest | DetokenizeRequest,
+        request: Question,
         kind: type[A],
+        within_s: float | None = None,
     ) -> A:
-        """One question, one answer."""
-        within_s = self._deadlines.reserve_s
+        """One question, one answer. within_s: None: as a reserve call."""
+        within_s = within_s or self._deadlines.reserve_s
         try:
             async with (
                 asyncio.timeout(within_s),

@@ -14,6 +14,7 @@ from django.db import transaction
 from controlplane.core import clock, tables
 from controlplane.core.locking import locked
 from controlplane.pools import selectors
+from controlplane.pools.checks.engine import capabilities
 from controlplane.pools.models import Deployment, RoutingTableVersion
 from inference.contracts import codec, names
 from inference.contracts.reports import Address
@@ -56,6 +57,7 @@ def _deployment_route(deployment: Deployment, workers: list[_Row]) -> Deployment
         default_max_tokens=deployment.default_max_tokens,
         itl_target_s=deployment.slo_tpot_s,
         policy=deployment.routing,
+        embeddings=capabilities(deployment.engine).embeddings,
         workers=tuple(_worker_route(worker) for worker in workers),
     )
 

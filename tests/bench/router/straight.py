@@ -8,15 +8,9 @@ import time
 from typing import Protocol
 
 from inference.contracts import auth, codec, names
-from inference.contracts.generation import (
-    ChatMessage,
-    ChatPrompt,
-    GenerateRequest,
-    PrefillRequest,
-    ReserveRequest,
-    Sampling,
-    Ticket,
-)
+from inference.contracts.generation import GenerateRequest, PrefillRequest, ReserveRequest, Ticket
+from inference.contracts.prompts import ChatMessage, ChatPrompt
+from inference.contracts.sampling import Sampling
 from inference.contracts.states import PrefillPath, Role
 from tests.bench.router.answers import TOKENS
 from tests.bench.router.fronts import SECRET, TANDEM, Front

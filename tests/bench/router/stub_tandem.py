@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 
 from inference.contracts import codec, names
-from inference.contracts.generation import SAMPLING_VERSION, Finished, HandoffDone, Ticket, TokenDelta, WorkerTimings
+from inference.contracts.generation import Finished, HandoffDone, Ticket, TokenDelta, WorkerTimings
 from inference.contracts.reports import Address, WorkerLoad
+from inference.contracts.sampling import SAMPLING_VERSION
 from inference.contracts.states import FinishReason, Role
 from inference.contracts.worker import PairReport, WorkerStatus
 from tests.bench.router.answers import LAST_CHUNK, PACES, PROMPT_IDS, TEXTS, TOKENS, chunk, stream_head, whole

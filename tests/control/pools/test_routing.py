@@ -9,6 +9,7 @@ from controlplane.core import tables
 from controlplane.pools.models import RoutingTableVersion, Worker
 from controlplane.pools.routing import routing_table_refresh
 from inference.contracts import codec, names
+from inference.contracts.engines import ENGINES, NATIVE, Capabilities
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.routing import DeploymentRoute, RoutingTable
 from inference.contracts.states import Role, WorkerPhase
@@ -42,6 +43,15 @@ def test_a_deployment_is_listed_before_it_can_serve_with_no_workers(world: World
             workers=(),
         ),
     )
+
+
+def test_a_deployment_whose_engine_makes_embeddings_says_so(
+    world: World, live_redis: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ENGINES, NATIVE, Capabilities(embeddings=True))
+    world.node("a")
+    world.deploy(prefill=1, decode=1)
+    assert published().deployments[0].embeddings
 
 
 def test_ready_workers_are_listed_with_all_that_a_router_needs(world: World, live_redis: redis.Redis) -> None:

@@ -379,10 +379,9 @@ async def test_clients_learn_no_worker_addresses(bench: Bench) -> None:
 
 async def test_health_tells_whether_there_are_tables(bench: Bench) -> None:
     await bench.start()
-    async with bench.http.get("/health/live") as answer:
-        assert answer.status == 200
-    async with bench.http.get("/health/ready") as answer:
-        assert answer.status == 200
+    for address in ("/health/live", "/health", "/health/ready", "/ready"):
+        async with bench.http.get(address, headers={"Authorization": ""}) as answer:
+            assert answer.status == 200
 
 
 async def test_metrics_need_the_clusters_token(bench: Bench) -> None:

@@ -25,6 +25,7 @@ CALLS = [
     ("POST", names.WORKER_RESERVE),
     ("POST", names.WORKER_PREFILL),
     ("POST", names.WORKER_GENERATE),
+    ("POST", names.WORKER_EMBED),
     ("DELETE", names.WORKER_TICKETS + "/0"),
     ("GET", names.WORKER_STATUS),
     ("POST", names.WORKER_DRAIN),

@@ -13,8 +13,8 @@ from inference.router.openai.models import ModelList
 from inference.router.openai.openapi import document
 from tests.inference.router.conftest import MODEL, SHORT, Bench
 
-#: Addresses that are no part of what models are asked for, or that nothing serves yet.
-APART = {"/openapi.json", "/health/live", "/health/ready", "/metrics", "/v1/embeddings"}
+#: Addresses that are no part of what models are asked for.
+APART = {"/openapi.json", "/health/live", "/health/ready", "/health", "/ready", "/metrics"}
 SCHEMA = json.loads(document())
 
 

@@ -61,18 +61,6 @@ async def test_a_model_that_this_key_can_not_call_or_nobody_serves_does_not_exis
         await bench.openai.models.retrieve(MODEL)
 
 
-async def test_an_engine_without_embeddings_says_so(bench: Bench) -> None:
-    prefill, decode = bench.pair()
-    await bench.start()
-    with pytest.raises(openai.BadRequestError, match="makes no embeddings") as caught:
-        await bench.openai.embeddings.create(model=MODEL, input="Hi")
-    assert (caught.value.code, caught.value.param) == ("unsupported_endpoint", "model")
-    with pytest.raises(openai.NotFoundError):
-        await bench.openai.embeddings.create(model="gpt-9", input="Hi")
-    assert not prefill.calls
-    assert not decode.calls
-
-
 @pytest.fixture
 async def fleet(served: FleetBench) -> Bench:  # noqa: F811
     return served.bench
