@@ -29,6 +29,7 @@ class ReserveRequest(msgspec.Struct, frozen=True, kw_only=True):
     fits instead of refusing. A prompt that leaves no room for one token is refused either way.
     echo: tell the prompt's text in the ticket. priority: of two requests that wait for the same engine the one with the
     smaller number goes first. cache_salt: KV is shared only between requests of the same salt.
+    context_length: the smallest of the workers that may take part; None: the worker's own counts alone.
     """
 
     request_id: str
@@ -39,6 +40,7 @@ class ReserveRequest(msgspec.Struct, frozen=True, kw_only=True):
     echo: bool = False
     priority: int = 0
     cache_salt: str = ""
+    context_length: int | None = None
 
 
 class Ticket(msgspec.Struct, frozen=True, kw_only=True):

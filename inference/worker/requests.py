@@ -58,18 +58,19 @@ def answer_limit(request: ReserveRequest, prompt_tokens: int, info: EngineInfo) 
     """
     asked = request.sampling.max_tokens
     prompt_tokens -= request.sampling.answered
+    context_length = min(info.context_length, request.context_length or info.context_length)
     wanted = prompt_tokens + (1 if request.clip_max_tokens else asked)
-    if wanted > info.context_length:
+    if wanted > context_length:
         raise TandemError(
             ErrorCode.CONTEXT_LENGTH_EXCEEDED,
-            f"this model's maximum context length is {info.context_length} tokens, but {wanted} were requested "
+            f"this model's maximum context length is {context_length} tokens, but {wanted} were requested "
             f"({prompt_tokens} in the prompt, {wanted - prompt_tokens} for the answer)",
             "messages" if isinstance(request.prompt, ChatPrompt) else "prompt",
         )
     if not request.clip_max_tokens:
         return asked
     blocks_an_answer = info.kv_blocks_total // request.sampling.n
-    room = min(info.context_length, blocks_an_answer * info.block_size) - prompt_tokens
+    room = min(context_length, blocks_an_answer * info.block_size) - prompt_tokens
     return max(1, min(asked, room))
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from inference.contracts.generation import Finished, ReserveRequest, Ticket, TokenDelta, WorkerTimings
 from inference.contracts.prompts import Prompt, TokenPrompt
+from inference.contracts.routing import DeploymentRoute
 from inference.contracts.sampling import Sampling
 from inference.contracts.states import FinishReason
 from inference.router.admission.fair_queue import Claim, Patience
@@ -118,18 +119,19 @@ class Journey:
         if ticket.tool_format is not None:
             self.lane.read_calls(ticket.tool_format)
 
-    def reservation(self, model_name: str) -> ReserveRequest:
+    def reservation(self, deployment: DeploymentRoute) -> ReserveRequest:
         """What an answering worker is asked for: the whole answer, or the rest of it."""
         call, ticket = self.call, self.ticket
         request = ReserveRequest(
             request_id=call.request_id,
-            model_name=model_name,
+            model_name=deployment.model_name,
             prompt=call.prompt,
             sampling=call.sampling,
             clip_max_tokens=call.clip,
             echo=call.echo,
             priority=call.priority,
             cache_salt=call.cache_salt,
+            context_length=deployment.context_length,
         )
         if ticket is None or not self.goes_on:
             return request
@@ -140,6 +142,7 @@ class Journey:
             sampling=msgspec.structs.replace(call.sampling, max_tokens=ticket.max_tokens, answered=len(so_far)),
             clip_max_tokens=False,
             echo=False,
+            context_length=None,
         )
 
     def whole(self, finished: Finished) -> Finished:

@@ -193,7 +193,7 @@ class Relay:
                 self._client.release_soon(answering, ticket)
 
     async def _reserve(self, answering: WorkerRoute, deployment: DeploymentRoute, journey: Journey) -> Ticket:
-        request = journey.reservation(deployment.model_name)
+        request = journey.reservation(deployment)
         ask_tokens = self.steering.prompts.tokens(deployment.name, journey.chain.octets)
         estimate = ask_tokens + journey.call.sampling.n * journey.call.sampling.max_tokens
         journey.place.move_to(key_of(answering), estimate)

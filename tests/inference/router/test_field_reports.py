@@ -6,17 +6,13 @@ import asyncio
 import json
 import time
 
-import aiohttp
-import pytest
-
 from inference.contracts.routing import DeploymentRoute
 from inference.contracts.states import Role
-from inference.router.telling.metrics import Metrics
 from inference.testing.fleet import MODEL, stub_fleet
 from inference.testing.stub_settings import StubSettings
 from inference.worker.limits import WorkerLimits
 from tests.inference.router.conftest import LONG, PATIENT, Bench, eventually
-from tests.inference.router.scripted import SECRET
+from tests.inference.router.scripted import SECRET, ScriptedWorker
 from tests.inference.router.test_faults import assert_whole
 
 
@@ -79,78 +75,6 @@ async def test_nothing_that_a_client_sends_makes_anybody_call_an_address_of_its_
     assert {(request.target.port, request.sampling.answered) for request in prefills} == {(9, 0)}
 
 
-@pytest.mark.parametrize("seconds", [0.005, 2.0, 90.0, 900.0])
-def test_times_from_milliseconds_to_tens_of_minutes_have_a_bucket_of_their_own(seconds: float) -> None:
-    """F36."""
-    metrics = Metrics(dict, dict, lambda: None, dict)
-    metrics.ttft.labels("chat").observe(seconds)
-    lines = metrics.expose().decode().splitlines()
-    counts = {
-        float(line.partition('le="')[2].partition('"')[0]): float(line.rpartition(" ")[2])
-        for line in lines
-        if line.startswith("tandem_router_ttft_seconds_bucket")
-    }
-    first = min(limit for limit, count in counts.items() if count)
-    below = max((limit for limit, count in counts.items() if not count), default=0.0)
-    assert first < float("inf")
-    assert below < seconds <= first <= 5 * max(below, 0.002)
-
-
-async def test_a_deployment_that_is_gone_leaves_no_level_behind(bench: Bench) -> None:
-    """F37: what is counted stays, what is level goes; labels name no worker."""
-    bench.pair()
-    await bench.start()
-    await bench.chat(LONG)
-    levels = ("tandem_router_in_flight{", "tandem_router_waiting{")
-    before = await bench.metrics()
-    assert all(f'{level}deployment="chat"}} 0.0' in before for level in levels)
-    bench.publish_deployments()
-    await eventually(lambda: not bench.router.tables.deployments)
-    after = await bench.metrics()
-    assert not any(level in after for level in levels)
-    assert 'tandem_router_requests_total{deployment="chat",outcome="completed"} 1.0' in after
-    assert not any(worker.worker_id in after for worker in bench.workers)
-
-
-@pytest.mark.parametrize("tokens", [1, 8])
-async def test_the_time_to_first_token_is_what_the_client_saw_and_its_parts_add_up(bench: Bench, tokens: int) -> None:
-    """F38: prefill counts, what comes after the first token does not."""
-    bench.model, bench.deadlines = MODEL, PATIENT
-    settings = StubSettings(prefill_s_per_token=0.002, decode_s_per_token=0.02)
-    async with stub_fleet(1, 1, settings=settings, secret=SECRET) as fleet:
-        await bench.start()
-        bench.publish_deployments(*fleet.table().deployments)
-        await eventually(lambda: bench.router.tables.find(MODEL) is not None)
-        body = {"model": MODEL, "messages": [{"role": "user", "content": "x" * 100}], "stream": True}
-        headers = {"X-Tandem-Timings": "1"}
-        began = time.perf_counter()
-        seen_s, timing = await _timed(bench.http, body | {"max_tokens": tokens}, headers, began)
-        assert 0.2 <= timing["ttft_s"] <= seen_s
-        assert sum(part["seconds"] for part in timing["segments"]) == pytest.approx(timing["ttft_s"], abs=1e-9)
-        assert next(part["seconds"] for part in timing["segments"] if part["name"] == "prefill") >= 0.19
-        if tokens == 1:
-            assert timing["tpot_s"] is None
-        else:
-            assert timing["tpot_s"] >= 0.02
-        await bench.restart_router(lambda: None)
-
-
-async def _timed(http: aiohttp.ClientSession, body: dict, headers: dict, began: float) -> tuple[float, dict]:
-    """Seconds until the first text as the client has them, and what the router says."""
-    seen_s = None
-    name = ""
-    async with http.post("/v1/chat/completions", json=body, headers=headers) as answer:
-        async for line in answer.content:
-            if line.startswith(b"event: "):
-                name = line[7:].decode().strip()
-            elif name == "timings" and line.startswith(b"data: "):
-                assert seen_s is not None
-                return seen_s, json.loads(line[6:])
-            elif seen_s is None and b'"content":"' in line and b'"content":""' not in line:
-                seen_s = time.perf_counter() - began
-    raise AssertionError("no timings came")
-
-
 async def test_a_known_model_without_workers_is_told_from_an_unknown_one(bench: Bench) -> None:
     """F31, once more with the queue: nothing waits for workers that are not there."""
     bench.worker(Role.PREFILL)
@@ -161,3 +85,72 @@ async def test_a_known_model_without_workers_is_told_from_an_unknown_one(bench: 
     assert (await bench.chat(LONG))[0] == 404
     assert time.monotonic() - began < 20
     assert isinstance(bench.router.tables.deployments[0], DeploymentRoute)
+
+
+async def test_a_model_is_listed_when_its_first_request_would_succeed(bench: Bench) -> None:
+    """F31: whatever comes up first, and however little of it."""
+    prefill, decode = bench.pair()
+    await bench.start()
+
+    async def listed_with(*workers: ScriptedWorker) -> list[str]:
+        bench.publish(list(workers))
+        served = tuple(worker.route for worker in workers)
+        await eventually(lambda: bench.router.tables.deployments[0].workers == served)
+        async with bench.http.get("/v1/models") as answer:
+            return [entry["id"] for entry in (await answer.json())["data"]]
+
+    assert await listed_with() == []
+    assert (await bench.chat(LONG))[0] == 503, "scaled to zero is no reason for 404"
+    assert await listed_with(prefill) == await listed_with(decode) == []
+    assert (await bench.chat(LONG))[0] == 503
+    assert await listed_with(prefill, decode) == [bench.model]
+    status, answer = await bench.chat(LONG)
+    assert status == 200
+    assert_whole(answer)
+
+
+async def test_a_worker_that_is_listed_before_it_is_ready_costs_nobody_an_answer(bench: Bench) -> None:
+    """F18: half-ready says so, which is no fault; the request goes to another, or waits for it."""
+    bench.model, bench.deadlines = MODEL, PATIENT
+    async with stub_fleet(1, 2, secret=SECRET) as fleet:
+        late = fleet.decode[0].server.worker.state
+        late.ready = False
+        await bench.start(queue_s=20.0)
+        bench.publish_deployments(*fleet.table().deployments)
+        await eventually(lambda: bench.router.tables.find(MODEL) is not None)
+        for number in range(6):
+            assert (await bench.chat(f"{number}", max_tokens=2))[0] == 200
+        fleet.decode[1].server.worker.state.draining = True
+        waiting = asyncio.create_task(bench.chat("waits", max_tokens=2))
+        await eventually(lambda: len(bench.router.waiting(MODEL)) == 1)
+        late.ready = True
+        assert (await waiting)[0] == 200
+        assert "worker_faults_total{" not in await bench.metrics()
+        await bench.restart_router(lambda: None)
+
+
+async def test_where_the_limits_of_a_pair_differ_the_smaller_one_counts(bench: Bench) -> None:
+    """F30: 400 with both numbers, nothing is held, and nobody is blamed."""
+    bench.model, bench.deadlines = MODEL, PATIENT
+    async with stub_fleet(0, 1, settings=StubSettings(context_length=2048), secret=SECRET) as fleet:
+        await fleet.add(Role.PREFILL, StubSettings(context_length=512))
+        assert fleet.table().deployments[0].context_length == 512
+        await bench.start()
+        bench.publish_deployments(*fleet.table().deployments)
+        await eventually(lambda: bench.router.tables.find(MODEL) is not None)
+        overhead = len("<user>\n<assistant>")
+        for prompt, limit in (("x" * 600, 1), ("x" * 100, 500), ("x" * 512, 1)):
+            status, refused = await bench.chat(prompt, max_tokens=limit)
+            assert (status, refused["error"]["code"]) == (400, "context_length_exceeded"), refused
+            assert "512" in refused["error"]["message"]
+            assert str(len(prompt) + overhead + limit) in refused["error"]["message"]
+        assert (await bench.chat("x" * 100, max_tokens=200))[0] == 200
+        fleet.default_max_tokens = 500
+        bench.publish_deployments(*fleet.table().deployments)
+        await eventually(lambda: bench.router.tables.deployments[0].default_max_tokens == 500)
+        status, clipped = await bench.chat("x" * 400)
+        assert (status, clipped["usage"]["total_tokens"]) == (200, 512)
+        assert "worker_faults_total{" not in await bench.metrics()
+        await fleet.settled()
+        await bench.at_rest()
+        await bench.restart_router(lambda: None)

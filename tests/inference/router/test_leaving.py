@@ -11,7 +11,7 @@ import pytest
 
 from inference.contracts.states import Role
 from tests.inference.router.conftest import KEY, LONG, PATIENT, SHORT, Bench, eventually
-from tests.inference.router.scripted import Misstep
+from tests.inference.router.scripted import PIECES, Misstep
 
 
 class LeavingClient:
@@ -77,6 +77,22 @@ async def test_leaving_in_the_middle_of_the_answer_frees_everything(bench: Bench
     await client.leave()
     await bench.at_rest()
     assert decode.streams["generate"] == 0
+
+
+async def test_leaving_between_the_first_token_and_the_hand_off_frees_both(bench: Bench) -> None:
+    """F08: the prompt is read, its KV is about to travel or to be accepted."""
+    prefill, decode = bench.pair()
+    await bench.start()
+    for number in range(10):
+        prefill.missteps["prefill"] = Misstep("hang", after=1)
+        decode.missteps["generate"] = Misstep("hang")
+        client = LeavingClient(bench)
+        await client.ask(f"{LONG} {number}", stream=True)
+        await client.reader.readuntil(PIECES[0].encode())
+        assert (prefill.streams["prefill"], decode.streams["generate"]) == (1, 1)
+        await client.leave()
+        await bench.at_rest()
+    assert "worker_faults_total{" not in await bench.metrics()
 
 
 async def test_leaving_while_the_reservation_is_made_gives_it_back(bench: Bench) -> None:
