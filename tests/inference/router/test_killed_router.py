@@ -9,7 +9,7 @@ from collections import Counter
 
 import aiohttp
 
-from inference.contracts.generation import Sampling
+from inference.contracts.sampling import Sampling
 from inference.testing.fleet import MODEL, stub_fleet
 from inference.testing.stub_settings import StubSettings
 from inference.testing.worker_client import WorkerClient
