@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -12,8 +12,9 @@ from inference.contracts.generation import Finished, HandoffDone, TokenDelta
 from inference.router.config import Deadlines
 from inference.router.travel.journey import Written
 from inference.router.travel.legs import Leg, LegEvent, LegFailed, Legs
+from inference.router.travel.outlet import Lane
 from inference.router.travel.record import RequestRecord
-from inference.router.workers.client import WorkerLost
+from inference.router.workers.failures import WorkerLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,10 @@ class Exchange:
     """Reads the legs of one attempt until the answer is complete.
 
     For a hand-off the first token of each answer comes from the prefill leg and all others from the answer leg. The two
-    are separate connections, so a second token may arrive before the first: it is held until then.
+    are separate connections, so a second token may arrive before the first: it is held until then. What was read in one
+    piece goes to the client in one piece.
 
-    send: takes what is for the client, in order. on_first_token: called once, before it is sent. answers: to the one
+    lane: takes what is for the client, in order. on_first_token: called once, before it is sent. answers: to the one
     prompt. written: what was forwarded, kept for a worker that has to go on with it. answer_flows: the answering worker
     has begun to write. handoff: the end of the prefill leg, once it came.
     """
@@ -40,7 +42,7 @@ class Exchange:
         legs: Legs,
         deadlines: Deadlines,
         record: RequestRecord,
-        send: Callable[[TokenDelta], Awaitable[None]],
+        lane: Lane,
         on_first_token: Callable[[], None],
         *,
         handoff: bool,
@@ -50,8 +52,8 @@ class Exchange:
         self._legs = legs
         self._deadlines = deadlines
         self._record = record
-        self._send = send
-        self._on_first_token = on_first_token
+        self._lane = lane
+        self._on_first_token_came = on_first_token
         self._written = written or Written()
         self._first_leg = Leg.PREFILL if handoff else Leg.ANSWER
         self._first_tokens_due = answers if handoff else 1
@@ -72,11 +74,14 @@ class Exchange:
         answered = None
         while answered is None:
             try:
-                leg, event = await self._legs.next()
+                leg, events = await self._legs.next()
             except LegFailed as failure:
                 self._survive(failure)
                 continue
-            answered = await (self._on_prefill(event) if leg is Leg.PREFILL else self._on_answer(event))
+            try:
+                answered = self._on_prefill(events) if leg is Leg.PREFILL else self._on_answer(events)
+            finally:
+                await self._lane.flush()
         if answered.leg is Leg.ANSWER:
             await self._settle()
         return self._with_cached(answered)
@@ -117,51 +122,61 @@ class Exchange:
         self._legs.excuse(Leg.ANSWER)
         self._legs.expect(Leg.PREFILL, self._deadlines.settle_s)
 
-    async def _on_prefill(self, event: LegEvent) -> Answered | None:
-        if isinstance(event, HandoffDone):
-            if self._answer_failure is not None:
-                raise self._answer_failure
-            self.handoff = event
-            self._record.handed_off(event)
-            self._close_prefill()
-            return None
-        await self._forward(event)
-        if isinstance(event, Finished):
-            return Answered(event, Leg.PREFILL)
+    def _on_prefill(self, events: Sequence[LegEvent]) -> Answered | None:
+        answered = None
+        for event in events:
+            if isinstance(event, HandoffDone):
+                self._handed_off(event)
+            elif isinstance(event, Finished):
+                self._forward([event])
+                answered = Answered(event, Leg.PREFILL)
+            else:
+                answered = self._on_first_token(event) or answered
+        return answered
+
+    def _handed_off(self, done: HandoffDone) -> None:
+        if self._answer_failure is not None:
+            raise self._answer_failure
+        self.handoff = done
+        self._record.handed_off(done)
+        self._close_prefill()
+
+    def _on_first_token(self, delta: TokenDelta) -> Answered | None:
+        """Of one of the answers, from the prefill worker. What came before the last of them is next."""
+        self._forward([delta])
         self._first_tokens_due -= 1
         self._legs.expect(Leg.PREFILL, self._deadlines.idle_s)
         if self._first_tokens_due:
             return None
         self._legs.expect(Leg.ANSWER, self._deadlines.idle_s)
-        answered = None
         early, self._early = self._early, []
-        for held in early:
-            answered = await self._on_answer(held)
-        return answered
+        return self._on_answer(early) if early else None
 
-    async def _on_answer(self, event: LegEvent) -> Answered | None:
-        if isinstance(event, HandoffDone):
+    def _on_answer(self, events: Sequence[LegEvent]) -> Answered | None:
+        last = events[-1]
+        if isinstance(last, HandoffDone):
             raise LegFailed(Leg.ANSWER, WorkerLost(ErrorCode.ENGINE_FAILED, "a hand-off's end on an answer's stream"))
         if self._first_leg is Leg.PREFILL and self._first_tokens_due:
-            self._early.append(event)
+            self._early += events
             return None
         self.answer_flows = True
         self._first_tokens_due = 0
-        await self._forward(event)
-        if isinstance(event, Finished):
-            return Answered(event, Leg.ANSWER)
+        self._forward(events)
+        if isinstance(last, Finished):
+            return Answered(last, Leg.ANSWER)
         self._legs.expect(Leg.ANSWER, self._deadlines.idle_s)
         return None
 
-    async def _forward(self, event: TokenDelta | Finished) -> None:
+    def _forward(self, events: Sequence[LegEvent]) -> None:
         if not self._begun:
             self._begun = True
-            self._on_first_token()
-        delta = event if isinstance(event, TokenDelta) else TokenDelta(token_ids=(), text=event.text)
-        self._record.saw_tokens(delta)
-        self._written.add(delta)
-        if delta.text or delta.logprobs or delta.finish is not None:
-            await self._send(delta)
+            self._on_first_token_came()
+        deltas = [each if isinstance(each, TokenDelta) else _text_left(each) for each in events]
+        self._record.saw_tokens(deltas)
+        for delta in deltas:
+            self._written.add(delta)
+            if delta.text or delta.logprobs or delta.finish is not None:
+                self._lane.send(delta)
 
     async def _settle(self) -> None:
         """The answer is complete; wait a moment for the prefill leg's figures where they are still on their way."""
@@ -169,12 +184,18 @@ class Exchange:
         self._legs.expect(Leg.PREFILL, self._deadlines.settle_s)
         while self._prefill_open:
             try:
-                leg, event = await self._legs.next()
+                leg, events = await self._legs.next()
             except LegFailed:
                 return
-            if leg is Leg.PREFILL and isinstance(event, HandoffDone):
-                await self._on_prefill(event)
+            done = events[-1]
+            if leg is Leg.PREFILL and isinstance(done, HandoffDone):
+                self._handed_off(done)
 
     def _close_prefill(self) -> None:
         self._prefill_open = False
         self._legs.excuse(Leg.PREFILL)
+
+
+def _text_left(event: LegEvent) -> TokenDelta:
+    """Text that was held back until the end, as an event of its own."""
+    return TokenDelta(token_ids=(), text=event.text if isinstance(event, Finished) else "")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from collections import deque
+from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
+from typing import Protocol
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import Finished, HandoffDone, StreamEvent, StreamFailed, TokenDelta
-from inference.process.tasks import Background
-from inference.router.workers.client import CLOSING_EVENTS, EventStream, WorkerLost
+from inference.router.workers.failures import WorkerLost
 
-_INBOX_EVENTS = 64
+#: With more events than so many waiting, the workers have to wait, too.
+_MOST_WAITING = 256
 
 
 class Leg(StrEnum):
@@ -25,6 +28,18 @@ class Leg(StrEnum):
 LegEvent = TokenDelta | HandoffDone | Finished
 
 
+class Stream(Protocol):
+    """See `EventStream`."""
+
+    def begin(self, sink: Callable[[list[StreamEvent] | TandemError], None]) -> None: ...
+
+    def close(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+
 class LegFailed(Exception):
     """`leg` can't be completed, because of `error`."""
 
@@ -35,22 +50,26 @@ class LegFailed(Exception):
 
 
 class Legs:
-    """Merges the streams into one sequence of events.
+    """Merges the streams into one sequence of events, and gives as many at a time as were read at once.
 
-    The inbox is bounded, so a client that reads slowly slows the workers down instead of filling memory. Time is that
-    of the event loop: these are deadlines, not measurements.
+    Few may wait, so a client that reads slowly slows the workers down instead of filling memory. Time is that of the
+    event loop: these are deadlines, not measurements.
     """
 
-    def __init__(self, background: Background) -> None:
-        self._background = background
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._inbox: asyncio.Queue[tuple[Leg, StreamEvent | TandemError]] = asyncio.Queue(_INBOX_EVENTS)
+        self._inbox: deque[tuple[Leg, list[LegEvent] | TandemError]] = deque()
+        self._waiting = 0
+        self._paused = False
+        self._reader: asyncio.Future[None] | None = None
         self._due: dict[Leg, float] = {}
-        self._readers: dict[Leg, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._streams: list[Stream] = []
 
-    def open(self, leg: Leg, events: EventStream) -> None:
-        """Start reading `events` as `leg`."""
-        self._readers[leg] = self._background.start(self._read(leg, events))
+    def open(self, leg: Leg, stream: Stream) -> None:
+        """Begin `stream` and read it as `leg`."""
+        self._streams.append(stream)
+        stream.begin(partial(self._put, leg))
 
     def expect(self, leg: Leg, within_s: float) -> None:
         """From now on the next event of `leg` must come within so many seconds."""
@@ -60,39 +79,85 @@ class Legs:
         """Nothing is expected of `leg` (any more)."""
         self._due.pop(leg, None)
 
-    async def next(self) -> tuple[Leg, LegEvent]:
-        """The next event of any leg.
+    async def next(self) -> tuple[Leg, list[LegEvent]]:
+        """The next events of any leg, one or more. A closing one is the last of its leg.
 
         Raises:
             LegFailed: a leg failed, or was silent past its deadline.
         """
-        try:
-            async with asyncio.timeout_at(min(self._due.values(), default=None)):
-                leg, item = await self._inbox.get()
-        except TimeoutError:
-            silent = min(self._due, key=lambda leg: self._due[leg])
-            raise LegFailed(silent, WorkerLost(ErrorCode.DEADLINE_EXCEEDED, "silent past its deadline")) from None
+        if not self._inbox:
+            await self._something()
+        leg, item = self._inbox.popleft()
         if isinstance(item, TandemError):
             raise LegFailed(leg, item)
-        if isinstance(item, StreamFailed):
-            raise LegFailed(leg, _told(item))
+        self._waiting -= len(item)
+        if self._paused and self._waiting <= _MOST_WAITING:
+            self._paused = False
+            for stream in self._streams:
+                stream.resume()
         return leg, item
 
     def close(self) -> None:
         """Abort every stream that is not complete: the worker sees its connection close."""
-        for reader in self._readers.values():
-            reader.cancel()
-        self._readers.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        for stream in self._streams:
+            stream.close()
+        self._streams.clear()
 
-    async def _read(self, leg: Leg, events: EventStream) -> None:
+    # -- what comes in ---------------------------------------------------------------------------
+
+    def _put(self, leg: Leg, told: list[StreamEvent] | TandemError) -> None:
+        if isinstance(told, TandemError):
+            self._inbox.append((leg, told))
+        else:
+            self._put_events(leg, told)
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    def _put_events(self, leg: Leg, told: list[StreamEvent]) -> None:
+        failure = told[-1] if isinstance(told[-1], StreamFailed) else None
+        events: list[LegEvent] = [event for event in told if not isinstance(event, StreamFailed)]
+        if events:
+            self._inbox.append((leg, events))
+            self._waiting += len(events)
+        if failure is not None:
+            self._inbox.append((leg, _told(failure)))
+        if self._waiting > _MOST_WAITING and not self._paused:
+            self._paused = True
+            for stream in self._streams:
+                stream.pause()
+
+    # -- waiting ---------------------------------------------------------------------------------
+
+    async def _something(self) -> None:
+        """Wait until the inbox holds something; at the deadline it holds that.
+
+        One timer serves many waits: deadlines move on with every event, and it looks for itself when it rings.
+        """
+        self._reader = self._loop.create_future()
+        due = min(self._due.values(), default=None)
+        if due is not None and (self._timer is None or self._timer.when() > due):
+            self._arm(due)
         try:
-            async with aclosing(events):
-                async for event in events:
-                    await self._inbox.put((leg, event))
-                    if isinstance(event, CLOSING_EVENTS):
-                        self._readers.pop(leg, None)  # what follows is only the end of the HTTP answer
-        except TandemError as error:
-            await self._inbox.put((leg, error))
+            await self._reader
+        finally:
+            self._reader = None
+
+    def _arm(self, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        if self._reader is None or self._reader.done() or not self._due:
+            return  # the next wait sets it again
+        silent = min(self._due, key=lambda leg: self._due[leg])
+        if self._due[silent] > self._loop.time():
+            self._arm(self._due[silent])
+            return
+        self._put(silent, WorkerLost(ErrorCode.DEADLINE_EXCEEDED, "silent past its deadline"))
 
 
 def _told(event: StreamFailed) -> TandemError:

@@ -30,11 +30,14 @@ class Outlet(Protocol):
     def forget(self, index: int) -> bool:
         """Forget what choice `index` has so far, since it is begun anew; False when the client has some of it."""
 
-    async def send(self, index: int, delta: TokenDelta) -> None:
+    def send(self, index: int, delta: TokenDelta) -> None:
         """More of choice `index`."""
 
-    async def call(self, index: int, delta: CallDelta) -> None:
+    def call(self, index: int, delta: CallDelta) -> None:
         """More of a call that choice `index` makes."""
+
+    async def flush(self) -> None:
+        """Let the client have what was sent. Raises `ClientGone`."""
 
     async def finish(self, finished: Sequence[Finished], timings: Sequence[RequestTiming]) -> web.StreamResponse:
         """All choices are whole. finished: one for each prompt. timings: the same, or none where not asked for."""
@@ -51,7 +54,7 @@ class Lane:
         self._tools = tools
         self._readers: dict[int, CallReader] = {}
         self._indices = range(first, first + answers)
-        self._begun = False
+        self._sent = False
         self._echo = ""
         self._open: set[int] = set(self._indices)
         self._to_echo: set[int] = set()
@@ -59,7 +62,7 @@ class Lane:
     @property
     def begun(self) -> bool:
         """Whether the client has received any of these answers: then they can't be begun anew."""
-        return self._begun
+        return self._sent and self._outlet.begun
 
     def restart(self) -> None:
         """Forget the answers so far: they are begun anew."""
@@ -79,54 +82,61 @@ class Lane:
         self._echo = text
         self._to_echo = set(self._indices)
 
-    async def send(self, delta: TokenDelta) -> None:
-        """More of one of the answers. Raises `ClientGone`."""
+    def send(self, delta: TokenDelta) -> None:
+        """More of one of the answers. It may stay here until `flush`."""
         if delta.answer not in range(len(self._indices)):
             return  # not asked for: no client could place it
-        await self._send(self._indices[delta.answer], delta)
+        self._send(self._indices[delta.answer], delta)
+
+    async def flush(self) -> None:
+        """Let the client have what was sent. Raises `ClientGone`."""
+        await self._outlet.flush()
 
     async def close(self, reason: FinishReason) -> None:
-        """Every answer is whole; `reason` holds for those of which no end was told (by a worker of release 0.1)."""
+        """Every answer is whole; `reason` holds for those of which no end was told (by a worker of release 0.1).
+        Raises `ClientGone`."""
         for index in sorted(self._open):
-            await self._send(index, TokenDelta(token_ids=(), text="", finish=reason))
+            self._send(index, TokenDelta(token_ids=(), text="", finish=reason))
+        await self._outlet.flush()
 
-    async def _send(self, index: int, delta: TokenDelta) -> None:
+    def _send(self, index: int, delta: TokenDelta) -> None:
         if index in self._to_echo:
             self._to_echo.discard(index)
-            await self._outlet.send(index, TokenDelta(token_ids=(), text=self._echo))
+            self._outlet.send(index, TokenDelta(token_ids=(), text=self._echo))
         if delta.finish is not None:
             self._open.discard(index)
         if index in self._readers:
-            await self._send_read(index, delta, self._readers[index])
+            self._send_read(index, delta, self._readers[index])
         else:
-            await self._outlet.send(index, delta)
-        self._begun = self._outlet.begun
+            self._outlet.send(index, delta)
+        self._sent = True
 
-    async def _send_read(self, index: int, delta: TokenDelta, reader: CallReader) -> None:
+    def _send_read(self, index: int, delta: TokenDelta, reader: CallReader) -> None:
         pieces, finish = reader.feed(delta.text), delta.finish
         if finish is not None:
             pieces += reader.flush()
             if finish is FinishReason.STOP and reader.called:
                 finish = FinishReason.TOOL_CALLS
         if delta.logprobs:
-            await self._outlet.send(index, TokenDelta(token_ids=(), text="", logprobs=delta.logprobs))
+            self._outlet.send(index, TokenDelta(token_ids=(), text="", logprobs=delta.logprobs))
         for piece in pieces:
             if isinstance(piece, CallDelta):
-                await self._outlet.call(index, piece)
+                self._outlet.call(index, piece)
             else:
-                await self._outlet.send(index, TokenDelta(token_ids=(), text=piece))
+                self._outlet.send(index, TokenDelta(token_ids=(), text=piece))
         if finish is not None:
-            await self._outlet.send(index, TokenDelta(token_ids=(), text="", finish=finish))
+            self._outlet.send(index, TokenDelta(token_ids=(), text="", finish=finish))
 
 
 class StreamOutlet:
-    """Sends each piece of text as it comes."""
+    """Sends each piece of text as it comes; what came at once, at once."""
 
     def __init__(self, shape: Shape, writer: EventWriter, include_usage: bool) -> None:
         self._shape = shape
         self._writer = writer
         self._include_usage = include_usage
         self._opened: set[int] = set()
+        self._unsent: list[bytes] = []
 
     @property
     def begun(self) -> bool:
@@ -135,31 +145,34 @@ class StreamOutlet:
     def forget(self, index: int) -> bool:
         return index not in self._opened
 
-    async def send(self, index: int, delta: TokenDelta) -> None:
-        events = self._opening(index)
+    def send(self, index: int, delta: TokenDelta) -> None:
+        if index not in self._opened:
+            self._open(index)
         if delta.text or delta.logprobs:
-            events += event(self._shape.text(index, delta.text, delta.logprobs))
+            self._unsent.append(event(self._shape.text(index, delta.text, delta.logprobs)))
         if delta.finish is not None:
-            events += event(self._shape.closing(index, delta.finish))
-        if events:
+            self._unsent.append(event(self._shape.closing(index, delta.finish)))
+
+    def call(self, index: int, delta: CallDelta) -> None:
+        if index not in self._opened:
+            self._open(index)
+        self._unsent.append(event(self._shape.call(index, delta)))
+
+    async def flush(self) -> None:
+        if self._unsent:
+            events = b"".join(self._unsent)
+            self._unsent.clear()
             await self._writer.write(events)
 
-    async def call(self, index: int, delta: CallDelta) -> None:
-        await self._writer.write(self._opening(index) + event(self._shape.call(index, delta)))
-
-    def _opening(self, index: int) -> bytes:
-        """Goes before the first of choice `index`. Choices are opened in order, since the streaming helper of OpenAI's
-        client takes the first that it sees for the first."""
-        if index in self._opened:
-            return b""
-        events = b""
+    def _open(self, index: int) -> None:
+        """What goes before the first of choice `index`. Choices are opened in order, since the streaming helper of
+        OpenAI's client takes the first that it sees for the first."""
         for choice in range(index + 1):
             opening = None if choice in self._opened else self._shape.opening(choice)
             if opening is not None:
                 self._opened.add(choice)
-                events += event(opening)
+                self._unsent.append(event(opening))
         self._opened.add(index)
-        return events
 
     async def finish(self, finished: Sequence[Finished], timings: Sequence[RequestTiming]) -> web.StreamResponse:
         events = event(self._shape.usage(usage_of(finished))) if self._include_usage else b""
@@ -191,14 +204,17 @@ class WholeOutlet:
         self._choices[index] = Choice()
         return True
 
-    async def send(self, index: int, delta: TokenDelta) -> None:
+    def send(self, index: int, delta: TokenDelta) -> None:
         choice = self._choices[index]
         choice.texts.append(delta.text)
         choice.logprobs += delta.logprobs
         choice.finish = delta.finish
 
-    async def call(self, index: int, delta: CallDelta) -> None:
+    def call(self, index: int, delta: CallDelta) -> None:
         self._choices[index].add(delta)
+
+    async def flush(self) -> None:
+        """It is all there when it is whole."""
 
     async def finish(self, finished: Sequence[Finished], timings: Sequence[RequestTiming]) -> web.StreamResponse:
         """The stage times of a request are part of its answer where it had one prompt."""

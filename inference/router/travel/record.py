@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import structlog
 
@@ -17,7 +17,7 @@ from inference.router.errors import ApiError
 from inference.router.telling.metrics import Metrics
 from inference.router.telling.windows import Telemetry
 from inference.router.travel.timing import Stopwatch, segments
-from inference.router.workers.client import WorkerLost
+from inference.router.workers.failures import WorkerLost
 
 _log = structlog.get_logger()
 
@@ -98,28 +98,28 @@ class RequestRecord:
         self.route = route
         self._metrics.prefills.labels(self.deployment, route.path).inc()
 
-    def saw_tokens(self, delta: TokenDelta) -> None:
-        """New tokens, with the text that the client gets now. Of several answers, which are written side by side, the
-        first is timed."""
+    def saw_tokens(self, deltas: Sequence[TokenDelta]) -> None:
+        """New tokens that came at once, with the text that the client gets now. Of several answers, which are written
+        side by side, the first is timed."""
         now = time.perf_counter()
-        route = self._taken()
-        observe = partial(self._telemetry.observe, self.deployment, pool_of=route.answering)
-        count = len(delta.token_ids)
-        if count and not delta.answer:
-            first_gap_known = self.watch.second_token is not None
-            gap = self.watch.saw_tokens(count, now)
+        route, watch = self._taken(), self.watch
+        count = sum(len(delta.token_ids) for delta in deltas)
+        timed = count if all(not delta.answer for delta in deltas) else _of_the_first(deltas)
+        if timed:
+            first_gap_known = watch.second_token is not None
+            gap = watch.saw_tokens(timed, now)
             if gap is not None:
-                observe(Latency.ITL, gap)
-            if count > 1:
-                observe(Latency.ITL, 0.0, times=count - 1)
-            if not first_gap_known and self.watch.first_gap_s is not None:
-                observe(Latency.FIRST_GAP, self.watch.first_gap_s)
-                self._metrics.first_gap.labels(self.deployment).observe(self.watch.first_gap_s)
+                self._telemetry.observe(self.deployment, Latency.ITL, gap, route.answering)
+            if timed > 1:
+                self._telemetry.observe(self.deployment, Latency.ITL, 0.0, route.answering, times=timed - 1)
+            if not first_gap_known and watch.first_gap_s is not None:
+                self._telemetry.observe(self.deployment, Latency.FIRST_GAP, watch.first_gap_s, route.answering)
+                self._metrics.first_gap.labels(self.deployment).observe(watch.first_gap_s)
         if count:
             self._telemetry.window(self.deployment).count(Counter.OUTPUT_TOKENS, count)
-        if delta.text and self.watch.first_text is None:
-            self.watch.first_text = now
-            self._observe_ttft(now - self.watch.received, route.prefill or route.answering)
+        if watch.first_text is None and any(delta.text for delta in deltas):
+            watch.first_text = now
+            self._observe_ttft(now - watch.received, route.prefill or route.answering)
 
     def _observe_ttft(self, seconds: float, maker: WorkerRoute) -> None:
         """At once, not when the answer ends; and once, even when a whole answer is begun anew."""
@@ -253,3 +253,8 @@ class RequestRecord:
 
     def _count(self, counter: Counter) -> None:
         self._telemetry.window(self.deployment).count(counter)
+
+
+def _of_the_first(deltas: Sequence[TokenDelta]) -> int:
+    """Tokens of the first answer."""
+    return sum(len(delta.token_ids) for delta in deltas if not delta.answer)

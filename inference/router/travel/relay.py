@@ -182,7 +182,7 @@ class Relay:
         ticket = await self._reserve(answering, roster.deployment, journey)
         room.has_room()  # there was room for this one, so perhaps for one more
         answered = None
-        legs = Legs(self._background)
+        legs = Legs()
         try:
             route = Route(answering, self.steering.prefill(roster, answering, ticket, journey, ask))
             answered = await self._exchange(legs, route, ticket, journey, roster.deployment)
@@ -231,7 +231,7 @@ class Relay:
             legs,
             deadlines_of(deployment, self._deadlines),
             journey.record,
-            journey.lane.send,
+            journey.lane,
             place.first_token_came,
             handoff=route.path is PrefillPath.HANDOFF,
             answers=call.sampling.n,

@@ -10,7 +10,7 @@ from inference.router.choosing.standing import WorkerKey, key_of
 from inference.router.errors import ApiError, unavailable, workers_fault
 from inference.router.travel.legs import Leg, LegFailed
 from inference.router.travel.record import Route
-from inference.router.workers.client import WorkerLost
+from inference.router.workers.failures import WorkerLost
 
 #: A worker with another model than the table says is no client's fault: the table is behind.
 PASSED_ON = CLIENT_ERRORS - {ErrorCode.MODEL_NOT_FOUND}

@@ -10,6 +10,9 @@ from aiohttp import web
 
 DONE = b"data: [DONE]\n\n"
 
+#: So little fits into the buffer of a connection in which nothing waits.
+_FITS = 16 * 1024
+
 
 class ClientGone(Exception):
     """The client closed its connection, or stopped reading."""
@@ -40,9 +43,21 @@ class EventWriter:
 
     async def write(self, events: bytes) -> None:
         """Raises `ClientGone`."""
-        async with self._patience(), self._turn:
-            response = self._response or await self._begin()
-            await response.write(events)
+        if self._response is None or len(events) > _FITS or self._waiting:
+            async with self._patience(), self._turn:
+                response = self._response or await self._begin()
+                await response.write(events)
+            return
+        try:  # nothing can make this wait, so it needs neither patience nor a turn
+            await self._response.write(events)
+        except ConnectionError as error:
+            raise ClientGone(str(error)) from error
+
+    @property
+    def _waiting(self) -> bool:
+        """Whether something is still to be written to the client, or to be begun."""
+        transport = self._request.transport
+        return transport is None or self._turn.locked() or transport.get_write_buffer_size() > 0
 
     async def end(self) -> web.StreamResponse:
         """Close the answer, which must have begun. Raises `ClientGone`."""

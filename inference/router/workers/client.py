@@ -1,21 +1,15 @@
-"""Calls to workers: reserve, prefill, generate, release. Every failure comes out as one `TandemError`.
-
-A `TandemError` carries what the worker said; its subclass `WorkerLost` means that the worker said nothing sensible: no
-connection, a connection that broke, an answer that can't be read, a deadline that passed.
-"""
+"""Calls to workers: reserve, prefill, generate, release. Every failure comes out as one `TandemError`."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
+from urllib.parse import quote
 
-import aiohttp
+import httptools
 import msgspec
 import structlog
-from yarl import URL
 
 from inference.contracts import auth, codec, names
 from inference.contracts.embeddings import Embedded, EmbedRequest
@@ -23,40 +17,27 @@ from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import (
     Detokenized,
     DetokenizeRequest,
-    Finished,
     GenerateRequest,
-    HandoffDone,
     PrefillRequest,
     ReserveRequest,
-    StreamEvent,
-    StreamFailed,
     Ticket,
     Tokenized,
     TokenizeRequest,
-    WorkerError,
 )
 from inference.contracts.reports import Address
 from inference.contracts.routing import WorkerRoute
 from inference.contracts.worker import PairReport, PreflightOrder, WorkerStatus
 from inference.process.tasks import Background
-from inference.process.tls import tls_refusal
 from inference.router.config import Deadlines
+from inference.router.workers.connection import Connection, WholeAnswer
+from inference.router.workers.failures import WorkerLost, lost, refusal
+from inference.router.workers.pool import Pool
+from inference.router.workers.stream import EventStream
 
 Question = ReserveRequest | TokenizeRequest | DetokenizeRequest | EmbedRequest
-A = TypeVar("A", Ticket, Tokenized, Detokenized, Embedded)
-EventStream = AsyncGenerator[StreamEvent, None]
-
-MAX_LINE_BYTES = 1024 * 1024
+A = TypeVar("A", Ticket, Tokenized, Detokenized, Embedded, WorkerStatus, PairReport)
 _PREFLIGHT_S = 30.0
-CLOSING_EVENTS = (Finished, HandoffDone, StreamFailed)
-
-_TRANSPORT_ERRORS = (aiohttp.ClientError, OSError, asyncio.IncompleteReadError)
-_events = msgspec.json.Decoder(StreamEvent)
 _log = structlog.get_logger()
-
-
-class WorkerLost(TandemError):
-    """The worker gave no (readable) answer. code: DEADLINE_EXCEEDED when it was only silent, else ENGINE_FAILED."""
 
 
 class WorkerClient:
@@ -65,19 +46,13 @@ class WorkerClient:
     def __init__(
         self, cluster_secret: str, deadlines: Deadlines, background: Background, tls: ssl.SSLContext | None = None
     ) -> None:
-        self._scheme = "http" if tls is None else "https"
+        self._authorization = auth.bearer(cluster_secret, auth.PURPOSE_WORKER_HTTP)
         self._deadlines = deadlines
         self._background = background
-        self._session = aiohttp.ClientSession(
-            headers={"Authorization": auth.bearer(cluster_secret, auth.PURPOSE_WORKER_HTTP)},
-            connector=aiohttp.TCPConnector(limit=0, ssl=tls or True),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=deadlines.connect_s),
-            auto_decompress=False,
-        )
+        self._pool = Pool(tls)
 
     async def close(self) -> None:
-        await self._session.close()
+        self._pool.close()
 
     async def reserve(self, worker: WorkerRoute, request: ReserveRequest) -> Ticket:
         """Ask for a ticket. A caller that is cancelled meanwhile leaves no reservation behind.
@@ -102,28 +77,19 @@ class WorkerClient:
         Raises:
             TandemError: it refused. WorkerLost: it gave no answer.
         """
-        try:
-            async with (
-                asyncio.timeout(self._deadlines.connect_s),
-                self._call(worker, "GET", names.WORKER_STATUS, "", None) as response,
-            ):
-                return codec.decode(await response.read(), WorkerStatus)
-        except TimeoutError:
-            raise WorkerLost(ErrorCode.DEADLINE_EXCEEDED, f"silent for {self._deadlines.connect_s:g} s") from None
-        except (*_TRANSPORT_ERRORS, codec.CodecError) as error:
-            raise _lost(error) from error
+        return await self._ask(worker, "GET", names.WORKER_STATUS, "", None, WorkerStatus, self._deadlines.connect_s)
 
     async def tokenize(self, worker: WorkerRoute, request: TokenizeRequest) -> Tokenized:
         """Raises as `reserve`."""
-        return await self._ask(worker, names.WORKER_TOKENIZE, request, Tokenized)
+        return await self._question(worker, names.WORKER_TOKENIZE, request, Tokenized)
 
     async def detokenize(self, worker: WorkerRoute, request: DetokenizeRequest) -> Detokenized:
         """Raises as `reserve`."""
-        return await self._ask(worker, names.WORKER_DETOKENIZE, request, Detokenized)
+        return await self._question(worker, names.WORKER_DETOKENIZE, request, Detokenized)
 
     async def embed(self, worker: WorkerRoute, request: EmbedRequest, within_s: float) -> Embedded:
         """Raises as `reserve`."""
-        return await self._ask(worker, names.WORKER_EMBED, request, Embedded, within_s)
+        return await self._question(worker, names.WORKER_EMBED, request, Embedded, within_s)
 
     async def preflight(self, worker: WorkerRoute, order: PreflightOrder) -> PairReport:
         """Ask a prefill worker to try a hand-off.
@@ -131,16 +97,7 @@ class WorkerClient:
         Raises:
             TandemError: the worker refused. WorkerLost: it gave no answer.
         """
-        try:
-            async with (
-                asyncio.timeout(_PREFLIGHT_S),
-                self._call(worker, "POST", names.WORKER_PREFLIGHT, "preflight", order) as response,
-            ):
-                return codec.decode(await response.read(), PairReport)
-        except TimeoutError:
-            raise WorkerLost(ErrorCode.DEADLINE_EXCEEDED, f"no answer within {_PREFLIGHT_S:g} s") from None
-        except (*_TRANSPORT_ERRORS, codec.CodecError) as error:
-            raise _lost(error) from error
+        return await self._ask(worker, "POST", names.WORKER_PREFLIGHT, "preflight", order, PairReport, _PREFLIGHT_S)
 
     def prefill(self, worker: WorkerRoute, request: PrefillRequest) -> EventStream:
         return self._stream(worker, names.WORKER_PREFILL, request.request_id, request)
@@ -149,46 +106,28 @@ class WorkerClient:
         return self._stream(worker, names.WORKER_GENERATE, request.request_id, request)
 
     async def _reserve(self, worker: WorkerRoute, request: ReserveRequest) -> Ticket:
-        ticket = await self._ask(worker, names.WORKER_RESERVE, request, Ticket)
+        ticket = await self._question(worker, names.WORKER_RESERVE, request, Ticket)
         if ticket.worker_id != worker.worker_id:
             raise WorkerLost(ErrorCode.ENGINE_FAILED, f"{worker.worker_id} was dialled and {ticket.worker_id} answered")
         return ticket
 
-    async def _ask(
-        self,
-        worker: WorkerRoute,
-        path: str,
-        request: Question,
-        kind: type[A],
-        within_s: float | None = None,
+    async def _question(
+        self, worker: WorkerRoute, path: str, request: Question, kind: type[A], within_s: float | None = None
     ) -> A:
-        """One question, one answer. within_s: None: as a reserve call."""
+        """within_s: None: as long as a reserve call may take."""
         within_s = within_s or self._deadlines.reserve_s
-        try:
-            async with (
-                asyncio.timeout(within_s),
-                self._call(worker, "POST", path, request.request_id, request) as response,
-            ):
-                return codec.decode(await response.read(), kind)
-        except TimeoutError:
-            raise WorkerLost(ErrorCode.DEADLINE_EXCEEDED, f"no {kind.__name__} within {within_s:g} s") from None
-        except (*_TRANSPORT_ERRORS, codec.CodecError) as error:
-            raise _lost(error) from error
+        return await self._ask(worker, "POST", path, request.request_id, request, kind, within_s)
 
     def _give_back(self, worker: WorkerRoute, done: asyncio.Task[Ticket]) -> None:
         if not done.cancelled() and done.exception() is None:
             self.release_soon(worker, done.result())
 
     async def _release(self, worker: WorkerRoute, ticket: Ticket) -> None:
-        path = f"{names.WORKER_TICKETS}/{ticket.ticket_id}"
+        path = f"{names.WORKER_TICKETS}/{quote(ticket.ticket_id, safe='')}"
         try:
-            async with (
-                asyncio.timeout(self._deadlines.release_s),
-                self._call(worker, "DELETE", path, ticket.request_id, None),
-            ):
-                pass
-        except (TandemError, TimeoutError, *_TRANSPORT_ERRORS) as error:
-            if not (isinstance(error, TandemError) and error.code is ErrorCode.TICKET_UNKNOWN):
+            await self._call(worker, "DELETE", path, ticket.request_id, None, self._deadlines.release_s)
+        except TandemError as error:
+            if error.code is not ErrorCode.TICKET_UNKNOWN:
                 _log.info(
                     "ticket not released, its lease will end it",
                     request_id=ticket.request_id,
@@ -196,70 +135,86 @@ class WorkerClient:
                     error=str(error),
                 )
 
-    async def _stream(
-        self, worker: WorkerRoute, path: str, request_id: str, request: PrefillRequest | GenerateRequest
-    ) -> EventStream:
-        """Events up to the closing one. Has no deadline for them: who reads knows what may take how long.
-
-        The end of the HTTP answer is awaited for a moment, so that the connection can be used again.
-        """
+    async def _ask(
+        self,
+        worker: WorkerRoute,
+        method: str,
+        path: str,
+        request_id: str,
+        message: msgspec.Struct | None,
+        kind: type[A],
+        within_s: float,
+    ) -> A:
+        """One question, one answer."""
+        body = await self._call(worker, method, path, request_id, message, within_s)
         try:
-            async with self._call(worker, "POST", path, request_id, request) as response:
-                async for line in _lines(response.content):
-                    event = _events.decode(line)
-                    yield event
-                    if isinstance(event, CLOSING_EVENTS):
-                        with suppress(TimeoutError):
-                            async with asyncio.timeout(self._deadlines.settle_s):
-                                await response.content.readany()
-                        return
-                raise WorkerLost(ErrorCode.ENGINE_FAILED, "the stream ended before the answer did")
-        except (*_TRANSPORT_ERRORS, msgspec.MsgspecError) as error:
-            raise _lost(error) from error
+            return codec.decode(body, kind)
+        except codec.CodecError as error:
+            raise lost(error) from error
 
-    @asynccontextmanager
     async def _call(
-        self, worker: WorkerRoute, method: str, path: str, request_id: str, message: msgspec.Struct | None
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A good answer. Redirects are refused: only addresses from the routing table are dialled."""
-        headers = {"Content-Type": "application/json"}
-        if request_id:
-            headers[names.REQUEST_ID_HEADER] = request_id
-        async with self._session.request(
-            method,
-            _url(self._scheme, worker.http, path),
-            data=None if message is None else codec.encode(message),
-            headers=headers,
-            allow_redirects=False,
-        ) as response:
-            if not 200 <= response.status < 300:
-                raise _refusal(response.status, await response.content.read(MAX_LINE_BYTES))
-            yield response
+        self,
+        worker: WorkerRoute,
+        method: str,
+        path: str,
+        request_id: str,
+        message: msgspec.Struct | None,
+        within_s: float,
+    ) -> bytes:
+        """The body of a good answer. Redirects are no good ones: only addresses from the routing table are dialled.
 
+        Raises:
+            TandemError: the worker refused. WorkerLost: it gave no answer.
+        """
+        answer, connection = WholeAnswer(), None
+        try:
+            async with asyncio.timeout(within_s):
+                connection = self._pool.idle(worker.http) or await self._connect(worker.http)
+                connection.send(self._request(worker.http, method, path, request_id, message), answer)
+                status, body = await answer.done
+        except TimeoutError:
+            raise WorkerLost(ErrorCode.DEADLINE_EXCEEDED, f"no answer to {path} within {within_s:g} s") from None
+        except (OSError, httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            raise lost(error) from error
+        finally:
+            if connection is not None and not answer.whole:
+                connection.abort()
+        if not 200 <= status < 300:
+            raise refusal(status, body)
+        return body
 
-def _url(scheme: str, address: Address, path: str) -> URL:
-    return URL.build(scheme=scheme, host=address.host, port=address.port, path=path)
+    def _stream(
+        self, worker: WorkerRoute, path: str, request_id: str, message: PrefillRequest | GenerateRequest
+    ) -> EventStream:
+        address = worker.http
+        return EventStream(
+            lambda: self._pool.idle(address),
+            lambda: self._connect(address),
+            self._request(address, "POST", path, request_id, message),
+            self._deadlines.settle_s,
+            self._background,
+        )
 
+    async def _connect(self, address: Address) -> Connection:
+        """A new connection. Raises `WorkerLost`."""
+        connect_s = self._deadlines.connect_s
+        try:
+            async with asyncio.timeout(connect_s):
+                return await self._pool.connect(address)
+        except TimeoutError:
+            raise WorkerLost(ErrorCode.DEADLINE_EXCEEDED, f"no connection within {connect_s:g} s") from None
+        except OSError as error:
+            raise lost(error) from error
 
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    rest = b""
-    async for chunk in content.iter_any():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line
-        if len(rest) > MAX_LINE_BYTES:
-            raise WorkerLost(ErrorCode.ENGINE_FAILED, f"a line of more than {MAX_LINE_BYTES} bytes")
-    if rest:
-        yield rest
-
-
-def _refusal(status: int, body: bytes) -> TandemError:
-    try:
-        refused = codec.decode(body, WorkerError)
-        return TandemError(ErrorCode(refused.code), refused.message, refused.param)
-    except (codec.CodecError, ValueError):
-        return WorkerLost(ErrorCode.ENGINE_FAILED, f"HTTP {status} without a readable reason")
-
-
-def _lost(error: Exception) -> WorkerLost:
-    return WorkerLost(ErrorCode.ENGINE_FAILED, tls_refusal(error) or f"{type(error).__name__}: {error}")
+    def _request(
+        self, address: Address, method: str, path: str, request_id: str, message: msgspec.Struct | None
+    ) -> bytes:
+        """A call as it is sent."""
+        body = b"" if message is None else codec.encode(message)
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        named = f"{names.REQUEST_ID_HEADER}: {request_id}\r\n" if request_id else ""
+        head = (
+            f"{method} {path} HTTP/1.1\r\nHost: {host}:{address.port}\r\nAuthorization: {self._authorization}\r\n"
+            f"Content-Type: application/json\r\n{named}Content-Length: {len(body)}\r\n\r\n"
+        )
+        return head.encode() + body

@@ -178,7 +178,7 @@ async def test_stage_times_add_up_on_every_path(bench: Bench, text: str) -> None
         assert (timing["decode_wait_s"] is None) == (text == SHORT)
         assert timing["ttft_s"] <= timing["e2e_s"]
         assert timing["completion_tokens"] == len(PIECES)
-        assert timing["first_gap_s"] > 0
+        assert timing["first_gap_s"] >= 0  # tokens that were read at once came at once
 
 
 async def test_stage_times_are_only_for_those_who_ask(bench: Bench) -> None:
@@ -424,7 +424,8 @@ async def test_a_bug_in_the_router_is_an_error_and_never_half_an_answer(bench: B
 
     async def broken(self: Relay, call: Call, lane: Lane, record: RequestRecord) -> None:
         if after_text:
-            await lane.send(TokenDelta(token_ids=(1,), text="Hi"))
+            lane.send(TokenDelta(token_ids=(1,), text="Hi"))
+                await lane.flush()
         raise RuntimeError("secret detail")
 
     with pytest.MonkeyPatch.context() as patch:

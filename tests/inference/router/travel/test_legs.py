@@ -1,57 +1,138 @@
-"""Streams of one attempt: whatever the reader of them does, none is left open."""
+"""Streams of one attempt: what is read at once comes at once, silence has an end, and none is left open."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
-from inference.contracts.generation import Finished, StreamEvent, TokenDelta, WorkerTimings
+import pytest
+
+from inference.contracts.errors import ErrorCode, TandemError
+from inference.contracts.generation import Finished, StreamEvent, StreamFailed, TokenDelta, WorkerTimings
 from inference.contracts.states import FinishReason
-from inference.process.tasks import Background
-from inference.router.travel.legs import Leg, Legs
-from inference.router.workers.client import EventStream
+from inference.router.travel.legs import Leg, LegFailed, Legs
 
 END = Finished(
     reason=FinishReason.STOP, text="", prompt_tokens=1, cached_tokens=0, completion_tokens=1, timings=WorkerTimings()
 )
+TOKEN = TokenDelta(token_ids=(1,), text="a")
 
 
 class Stream:
-    """A worker's stream of `tokens` tokens. closed: nothing holds it any more."""
+    """A worker's stream, as far as `tell` was called."""
 
-    def __init__(self, tokens: int) -> None:
-        self._tokens = tokens
-        self.asked = 0
-        self.closed = asyncio.Event()
+    def __init__(self) -> None:
+        self.tell: Callable[[list[StreamEvent] | TandemError], None]
+        self.closed = False
+        self.paused = False
 
-    async def events(self) -> EventStream:
-        try:
-            for _ in range(self._tokens):
-                self.asked += 1
-                yield TokenDelta(token_ids=(1,), text="a")
-            self.asked += 1
-            yield END
-        finally:
-            self.closed.set()
+    def begin(self, sink: Callable[[list[StreamEvent] | TandemError], None]) -> None:
+        self.tell = sink
 
+    def close(self) -> None:
+        self.closed = True
 
-async def test_an_answer_that_nobody_takes_any_more_is_let_go_even_when_it_is_complete() -> None:
-    """The client leaves while the inbox is full and the closing event is the next to go in."""
-    for tokens in range(60, 70):
-        legs, stream = Legs(Background()), Stream(tokens)
-        legs.open(Leg.ANSWER, stream.events())
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert stream.asked >= 60
-        legs.close()
-        async with asyncio.timeout(5):
-            await stream.closed.wait()
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
 
 
-async def test_after_the_closing_event_the_stream_is_read_out_and_not_cut() -> None:
-    legs, stream = Legs(Background()), Stream(1)
-    legs.open(Leg.ANSWER, stream.events())
-    seen: list[StreamEvent] = [(await legs.next())[1], (await legs.next())[1]]
+@pytest.fixture
+def streams() -> tuple[Stream, Stream]:
+    return Stream(), Stream()
+
+
+async def opened(streams: tuple[Stream, Stream]) -> Legs:
+    legs = Legs()
+    legs.open(Leg.ANSWER, streams[0])
+    legs.open(Leg.PREFILL, streams[1])
+    return legs
+
+
+async def test_what_was_read_at_once_comes_at_once_and_in_order(streams: tuple[Stream, Stream]) -> None:
+    legs = await opened(streams)
+    streams[1].tell([TOKEN])
+    streams[0].tell([TOKEN, TOKEN, END])
+    assert await legs.next() == (Leg.PREFILL, [TOKEN])
+    assert await legs.next() == (Leg.ANSWER, [TOKEN, TOKEN, END])
+    waiting = asyncio.ensure_future(legs.next())
+    await asyncio.sleep(0)
+    streams[1].tell([END])
+    assert await waiting == (Leg.PREFILL, [END])
     legs.close()
-    assert seen[-1] == END
+
+
+async def test_what_came_before_a_failure_counts(streams: tuple[Stream, Stream]) -> None:
+    legs = await opened(streams)
+    streams[0].tell([TOKEN, StreamFailed(code="engine_failed", message="gone")])
+    assert await legs.next() == (Leg.ANSWER, [TOKEN])
+    with pytest.raises(LegFailed, match=r"answer: .*gone"):
+        await legs.next()
+    legs.close()
+
+
+async def test_a_leg_that_is_silent_past_its_deadline_has_failed(streams: tuple[Stream, Stream]) -> None:
+    legs = await opened(streams)
+    legs.expect(Leg.ANSWER, 0.02)
+    legs.expect(Leg.PREFILL, 60.0)
+    with pytest.raises(LegFailed) as failed:
+        await legs.next()
+    assert failed.value.leg is Leg.ANSWER
+    assert failed.value.error.code is ErrorCode.DEADLINE_EXCEEDED
+    legs.close()
+
+
+async def test_each_event_moves_the_deadline_on(streams: tuple[Stream, Stream]) -> None:
+    legs = await opened(streams)
+    loop = asyncio.get_running_loop()
+    legs.expect(Leg.ANSWER, 0.05)
+    for _ in range(4):
+        loop.call_later(0.03, streams[0].tell, [TOKEN])
+        await legs.next()
+        legs.expect(Leg.ANSWER, 0.05)
+    with pytest.raises(LegFailed):
+        await legs.next()
+    legs.close()
+
+
+async def test_an_earlier_deadline_than_the_one_that_is_waited_for_holds(streams: tuple[Stream, Stream]) -> None:
+    legs = await opened(streams)
+    legs.expect(Leg.ANSWER, 60.0)
+    asyncio.get_running_loop().call_soon(streams[0].tell, [TOKEN])
+    await legs.next()
+    legs.expect(Leg.PREFILL, 0.02)
     async with asyncio.timeout(5):
-        await stream.closed.wait()
+        with pytest.raises(LegFailed) as failed:
+            await legs.next()
+    assert failed.value.leg is Leg.PREFILL
+    legs.close()
+
+
+async def test_nothing_is_expected_of_a_leg_that_is_excused(streams: tuple[Stream, Stream]) -> None:
+    legs = await opened(streams)
+    legs.expect(Leg.PREFILL, 0.01)
+    legs.excuse(Leg.PREFILL)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await legs.next()
+    legs.close()
+
+
+async def test_workers_wait_while_much_is_unread(streams: tuple[Stream, Stream]) -> None:
+    legs = await opened(streams)
+    for _ in range(300):
+        streams[0].tell([TOKEN])
+    assert streams[0].paused
+    for _ in range(300):
+        await legs.next()
+    assert not streams[0].paused
+    legs.close()
+
+
+async def test_all_streams_are_closed_with_the_legs_whatever_is_unread(streams: tuple[Stream, Stream]) -> None:
+    legs = await opened(streams)
+    streams[0].tell([TOKEN, END])
+    legs.close()
+    assert all(stream.closed for stream in streams)
