@@ -16,6 +16,9 @@ from inference.router.travel.outlet import Lane
 from inference.router.travel.record import RequestRecord
 from inference.router.workers.failures import WorkerLost
 
+#: So few tokens are little text.
+_AT_ONCE = 32
+
 
 @dataclass(frozen=True, slots=True)
 class Answered:
@@ -74,7 +77,7 @@ class Exchange:
         answered = None
         while answered is None:
             try:
-                leg, events = await self._legs.next()
+                leg, events = await self._legs.next(self._take_at_once)
             except LegFailed as failure:
                 self._survive(failure)
                 continue
@@ -121,6 +124,15 @@ class Exchange:
         self._answer_failure = failure
         self._legs.excuse(Leg.ANSWER)
         self._legs.expect(Leg.PREFILL, self._deadlines.settle_s)
+
+    def _take_at_once(self, leg: Leg, events: Sequence[LegEvent]) -> bool:
+        """Tokens of an answer that flows, to a client that can take them: nothing is to be decided or waited for."""
+        ordinary = leg is Leg.ANSWER and self.answer_flows and type(events[-1]) is TokenDelta
+        if not ordinary or len(events) > _AT_ONCE or not self._lane.flows:
+            return False
+        self._on_answer(events)
+        self._lane.pass_on()
+        return True
 
     def _on_prefill(self, events: Sequence[LegEvent]) -> Answered | None:
         answered = None

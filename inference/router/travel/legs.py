@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import Finished, HandoffDone, StreamEvent, StreamFailed, TokenDelta
@@ -26,6 +26,10 @@ class Leg(StrEnum):
 
 #: What a leg can tell besides failing.
 LegEvent = TokenDelta | HandoffDone | Finished
+
+
+#: Takes events of a leg, or returns False and leaves them.
+AtOnce = Callable[[Leg, list[LegEvent]], bool]
 
 
 class Stream(Protocol):
@@ -62,6 +66,7 @@ class Legs:
         self._waiting = 0
         self._paused = False
         self._reader: asyncio.Future[None] | None = None
+        self._at_once: AtOnce | None = None
         self._due: dict[Leg, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._streams: list[Stream] = []
@@ -79,13 +84,17 @@ class Legs:
         """Nothing is expected of `leg` (any more)."""
         self._due.pop(leg, None)
 
-    async def next(self) -> tuple[Leg, list[LegEvent]]:
+    async def next(self, at_once: AtOnce | None = None) -> tuple[Leg, list[LegEvent]]:
         """The next events of any leg, one or more. A closing one is the last of its leg.
+
+        at_once: what comes while this waits is offered to it first, and what it takes is not waited for any more. It is
+        called by the connection that read it, so that it costs no task a turn; what it raises is raised here.
 
         Raises:
             LegFailed: a leg failed, or was silent past its deadline.
         """
         if not self._inbox:
+            self._at_once = at_once
             await self._something()
         leg, item = self._inbox.popleft()
         if isinstance(item, TandemError):
@@ -110,14 +119,25 @@ class Legs:
     def _put(self, leg: Leg, told: list[StreamEvent] | TandemError) -> None:
         if isinstance(told, TandemError):
             self._inbox.append((leg, told))
+        elif self._taken_at_once(leg, told):
+            return
         else:
             self._put_events(leg, told)
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
+    def _taken_at_once(self, leg: Leg, told: list[StreamEvent]) -> bool:
+        if self._at_once is None or self._reader is None or self._reader.done() or isinstance(told[-1], StreamFailed):
+            return False
+        try:
+            return self._at_once(leg, cast(list[LegEvent], told))
+        except Exception as error:
+            self._reader.set_exception(error)
+            return True
+
     def _put_events(self, leg: Leg, told: list[StreamEvent]) -> None:
         failure = told[-1] if isinstance(told[-1], StreamFailed) else None
-        events: list[LegEvent] = [event for event in told if not isinstance(event, StreamFailed)]
+        events = cast(list[LegEvent], told if failure is None else told[:-1])
         if events:
             self._inbox.append((leg, events))
             self._waiting += len(events)
@@ -142,7 +162,7 @@ class Legs:
         try:
             await self._reader
         finally:
-            self._reader = None
+            self._reader = self._at_once = None
 
     def _arm(self, due: float) -> None:
         if self._timer is not None:

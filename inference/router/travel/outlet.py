@@ -39,6 +39,13 @@ class Outlet(Protocol):
     async def flush(self) -> None:
         """Let the client have what was sent. Raises `ClientGone`."""
 
+    @property
+    def flows(self) -> bool:
+        """Whether the client could take a little more at once."""
+
+    def pass_on(self) -> None:
+        """`flush` without waiting: only while it flows, and for little. Raises `ClientGone`."""
+
     async def finish(self, finished: Sequence[Finished], timings: Sequence[RequestTiming]) -> web.StreamResponse:
         """All choices are whole. finished: one for each prompt. timings: the same, or none where not asked for."""
 
@@ -91,6 +98,15 @@ class Lane:
     async def flush(self) -> None:
         """Let the client have what was sent. Raises `ClientGone`."""
         await self._outlet.flush()
+
+    @property
+    def flows(self) -> bool:
+        """See `Outlet`."""
+        return self._outlet.flows
+
+    def pass_on(self) -> None:
+        """See `Outlet`."""
+        self._outlet.pass_on()
 
     async def close(self, reason: FinishReason) -> None:
         """Every answer is whole; `reason` holds for those of which no end was told (by a worker of release 0.1).
@@ -164,6 +180,16 @@ class StreamOutlet:
             self._unsent.clear()
             await self._writer.write(events)
 
+    @property
+    def flows(self) -> bool:
+        return self._writer.flows
+
+    def pass_on(self) -> None:
+        if self._unsent:
+            events = self._unsent[0] if len(self._unsent) == 1 else b"".join(self._unsent)
+            self._unsent.clear()
+            self._writer.write_at_once(events)
+
     def _open(self, index: int) -> None:
         """What goes before the first of choice `index`. Choices are opened in order, since the streaming helper of
         OpenAI's client takes the first that it sees for the first."""
@@ -215,6 +241,13 @@ class WholeOutlet:
 
     async def flush(self) -> None:
         """It is all there when it is whole."""
+
+    @property
+    def flows(self) -> bool:
+        return True
+
+    def pass_on(self) -> None:
+        """See `flush`."""
 
     async def finish(self, finished: Sequence[Finished], timings: Sequence[RequestTiming]) -> web.StreamResponse:
         """The stage times of a request are part of its answer where it had one prompt."""

@@ -103,8 +103,10 @@ class RequestRecord:
         side by side, the first is timed."""
         now = time.perf_counter()
         route, watch = self._taken(), self.watch
-        count = sum(len(delta.token_ids) for delta in deltas)
-        timed = count if all(not delta.answer for delta in deltas) else _of_the_first(deltas)
+        count = timed = 0
+        for delta in deltas:
+            count += len(delta.token_ids)
+            timed += 0 if delta.answer else len(delta.token_ids)
         if timed:
             first_gap_known = watch.second_token is not None
             gap = watch.saw_tokens(timed, now)
@@ -253,8 +255,3 @@ class RequestRecord:
 
     def _count(self, counter: Counter) -> None:
         self._telemetry.window(self.deployment).count(counter)
-
-
-def _of_the_first(deltas: Sequence[TokenDelta]) -> int:
-    """Tokens of the first answer."""
-    return sum(len(delta.token_ids) for delta in deltas if not delta.answer)

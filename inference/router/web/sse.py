@@ -10,9 +10,6 @@ from aiohttp import web
 
 DONE = b"data: [DONE]\n\n"
 
-#: So little fits into the buffer of a connection in which nothing waits.
-_FITS = 16 * 1024
-
 
 class ClientGone(Exception):
     """The client closed its connection, or stopped reading."""
@@ -43,21 +40,38 @@ class EventWriter:
 
     async def write(self, events: bytes) -> None:
         """Raises `ClientGone`."""
-        if self._response is None or len(events) > _FITS or self._waiting:
-            async with self._patience(), self._turn:
-                response = self._response or await self._begin()
-                await response.write(events)
-            return
-        try:  # nothing can make this wait, so it needs neither patience nor a turn
-            await self._response.write(events)
-        except ConnectionError as error:
-            raise ClientGone(str(error)) from error
+        async with self._patience(), self._turn:
+            response = self._response or await self._begin()
+            await response.write(events)
 
     @property
-    def _waiting(self) -> bool:
-        """Whether something is still to be written to the client, or to be begun."""
+    def flows(self) -> bool:
+        """Whether a little more can be written without waiting: the answer has begun, and nothing is before it."""
         transport = self._request.transport
-        return transport is None or self._turn.locked() or transport.get_write_buffer_size() > 0
+        return (
+            self._response is not None
+            and transport is not None
+            and not self._turn.locked()
+            and not transport.get_write_buffer_size()
+        )
+
+    def write_at_once(self, events: bytes) -> None:
+        """Write a little while it `flows`: no task has to wait for that, and none is given a turn.
+
+        Raises:
+            ClientGone: as `write`.
+        """
+        if self._response is None:
+            raise RuntimeError("the answer has not begun")
+        writing = self._response.write(events)
+        try:
+            writing.send(None)  # ends at once: aiohttp waits only for a buffer that is full
+        except StopIteration:
+            return
+        except ConnectionError as error:
+            raise ClientGone(str(error)) from error
+        writing.close()
+        raise RuntimeError("a write to an empty buffer had to wait")
 
     async def end(self) -> web.StreamResponse:
         """Close the answer, which must have begun. Raises `ClientGone`."""
