@@ -31,7 +31,8 @@ async def test_choices_of_a_chat_are_opened_in_order_whichever_comes_first() -> 
     written = Written()
     outlet = StreamOutlet(ChatShape("1", 0, "m"), written, include_usage=False)  # type: ignore[arg-type]
     for index, text in ((2, "c"), (0, "a"), (3, "d"), (2, "C")):
-        await outlet.send(index, told(text))
+        outlet.send(index, told(text))
+    await outlet.flush()
     choices = [event["choices"][0] for event in written.events]
     assert [each["index"] for each in choices if "role" in each["delta"]] == [0, 1, 2, 3]
     assert [(each["index"], each["delta"]["content"]) for each in choices if "role" not in each["delta"]] == [
@@ -45,6 +46,7 @@ async def test_choices_of_a_chat_are_opened_in_order_whichever_comes_first() -> 
 async def test_an_answer_of_which_the_client_has_nothing_may_be_begun_anew() -> None:
     """Also while another prompt of the same request is being answered."""
     outlet = StreamOutlet(CompletionShape("1", 0, "m"), Written(), include_usage=False)  # type: ignore[arg-type]
-    await outlet.send(1, told("b"))
+    outlet.send(1, told("b"))
+    await outlet.flush()
     assert outlet.forget(0)
     assert not outlet.forget(1)
