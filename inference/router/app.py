@@ -20,8 +20,9 @@ from inference.process.tasks import Background, end, keep_running
 from inference.router.admission.fair_queue import WaitingRoom
 from inference.router.admission.key_limits import KeyLimits
 from inference.router.admission.key_use import KeyUse
-from inference.router.admission.limiter import OwnLimiter
+from inference.router.admission.limiter import Limiter, OwnLimiter
 from inference.router.admission.minute import WINDOW_S
+from inference.router.admission.shared_limiter import SharedLimiter
 from inference.router.choosing.load import LiveRequests
 from inference.router.config import RouterConfig
 from inference.router.table import TableKeeper
@@ -65,9 +66,10 @@ class Router:
             self._client, relay.steering, self.live, lambda: self.tables.routing, config.intervals.figures_s
         )
         self.key_limits = KeyLimits(config.limits.retry_after_s)
+        self._limiter = _limiter(config, self.key_limits)
         self.key_use = KeyUse(redis, config.intervals.key_use_s, time.time)
         self._metrics = SharedMetrics(metrics, config.siblings, config.number)
-        self._door = Door(config, self.tables, OwnLimiter(self.key_limits, time.monotonic), self.key_use)
+        self._door = Door(config, self.tables, self._limiter, self.key_use)
         answers = Endpoints(config, self._door, self.tables, relay, self.telemetry, metrics, self._metrics)
         models = ModelEndpoints(self._door, self.tables, self._client, config, relay.steering.prompts.estimate)
         app = web.Application(client_max_size=config.limits.max_body_bytes, middlewares=[speak_openai(metrics)])
@@ -99,6 +101,7 @@ class Router:
     async def start(self) -> None:
         await self.tables.start()
         await self._metrics.start()
+        await self._limiter.start()
         await self._runner.setup()
         server = self._runner.server
         if server is None:
@@ -126,6 +129,7 @@ class Router:
             await self._idle_within(_FORCED_STOP_S)
         await self._runner.cleanup()
         await self._metrics.close()
+        await self._limiter.close()
         await self._background.close(self.config.deadlines.release_s)
         await self._client.close()
 
@@ -178,6 +182,13 @@ async def running(config: RouterConfig) -> AsyncIterator[Router]:
         await router.stop()
         await end(followers)
         await redis.aclose()
+
+
+def _limiter(config: RouterConfig, limits: KeyLimits) -> Limiter:
+    """One process counts for itself, one of several over all of them."""
+    if config.siblings is None:
+        return OwnLimiter(limits, time.monotonic)
+    return SharedLimiter(limits, config.siblings, config.deadlines.ledger_s, time.monotonic)
 
 
 def _tls(config: RouterConfig) -> ssl.SSLContext | None:

@@ -28,7 +28,7 @@ class Deadlines:
     settle_s: complete answer until the prefill leg's closing figures. release_s: a release call. body_s: the client's
     request body. keepalive_s: a client's connection without a request, and one on which the head of a request does not
     come to its end. client_write_s: a client that does not read. total_s: a whole request. stop_s: running streams when
-    the router is told to stop.
+    the router is told to stop. ledger_s: the ledger of what keys use over several router processes.
     """
 
     connect_s: float = 2.0
@@ -43,6 +43,7 @@ class Deadlines:
     client_write_s: float = 30.0
     total_s: float = 1800.0
     stop_s: float = 30.0
+    ledger_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Several router processes behind one port: the kernel deals connections out among them (SO_REUSEPORT).
 
-They share nothing but the workers. Each learns from the workers' own word what the others have there, and gives a
-session to the same worker as the others would.
+They share the workers, and one account of what keys use, which the process that starts them keeps. Each learns from the
+workers' own word what the others have there, and gives a session to the same worker as the others would.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import structlog
 
+from inference.router.admission.key_limits import KeyLimits
+from inference.router.admission.ledger import Ledger
 from inference.router.config import ENV_PREFIX, NUMBER, SIBLINGS, RouterConfig
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _LIVED_S = 0.5, 10.0, 30.0
@@ -36,7 +40,8 @@ async def run_processes(config: RouterConfig, count: int) -> None:
         loop.add_signal_handler(signum, stop.set)
     with _held_port(config.host, config.port) as port, tempfile.TemporaryDirectory(prefix="tandem-router-") as siblings:
         _log.info("routers listen", host=config.host, port=port, processes=count)
-        async with asyncio.TaskGroup() as keepers:
+        ledger = Ledger(KeyLimits(config.limits.retry_after_s), time.monotonic)
+        async with ledger.served(Path(siblings)), asyncio.TaskGroup() as keepers:
             for number in range(count):
                 keepers.create_task(_Kept(config, port, siblings, number).keep(stop))
 

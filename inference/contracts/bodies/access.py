@@ -11,7 +11,7 @@ from inference.contracts.states import PriorityClass, Subject, UserRole
 class KeyBody(Body, frozen=True, kw_only=True):
     """expires_in_days: 1 to 3650; left out, the key lives until it is revoked. models: names it may call; left out or
     empty, all. priority_class: whose requests go first while there is not room for all. requests_per_minute,
-    tokens_per_minute (of prompts and answers), max_concurrent: per router process; left out, no limit."""
+    tokens_per_minute (of prompts and answers), max_concurrent: per router; left out, no limit."""
 
     name: str
     expires_in_days: int | None = None

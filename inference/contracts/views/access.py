@@ -10,7 +10,7 @@ from inference.contracts.states import PrincipalKind, PriorityClass, Subject, Us
 class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     """A serving key without its secret. prefix: its first characters, for recognising it. models: names it may call;
     empty means all. priority_class: whose requests go first while there is not room for all. requests_per_minute,
-    tokens_per_minute (of prompts and answers), max_concurrent: per router process; null is no limit. last_used_at: to
+    tokens_per_minute (of prompts and answers), max_concurrent: per router; null is no limit. last_used_at: to
     the minute; null: never. previous_until: until when the secret before the last rotation is good. Times are ISO 8601,
     UTC."""
 

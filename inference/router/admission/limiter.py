@@ -9,6 +9,10 @@ from inference.router.admission.key_limits import Admission, KeyLimits, Quota, R
 
 
 class Limiter(Protocol):
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
     async def enter(self, quota: Quota, prompts: int, tokens: int) -> tuple[Admission | Refusal, Standing]:
         """Let a request in or refuse it, as in `KeyLimits`; and how its key stands then."""
 
@@ -22,6 +26,12 @@ class OwnLimiter:
     def __init__(self, limits: KeyLimits, clock: Callable[[], float]) -> None:
         self._limits = limits
         self._clock = clock
+
+    async def start(self) -> None:
+        """There is nobody to look for."""
+
+    async def close(self) -> None:
+        """Nor to leave."""
 
     async def enter(self, quota: Quota, prompts: int, tokens: int) -> tuple[Admission | Refusal, Standing]:
         now = self._clock()

@@ -55,7 +55,7 @@ class SharedMetrics:
         """What Prometheus reads: of this process, or of all that answer."""
         if self._directory is None:
             return self._own.expose()
-        numbers = sorted(path.name for path in self._directory.iterdir())
+        numbers = sorted(path.name for path in self._directory.iterdir() if path.name.isdigit())
         texts = await asyncio.gather(*(self._text(number) for number in numbers))
         return together({number: text for number, text in zip(numbers, texts, strict=True) if text is not None})
 

@@ -83,7 +83,7 @@ class Credential(models.Model):
 
 class ServingKey(Credential):
     """A key of the serving API. internal: the playground's own key, kept out of lists. scope: names of models it may
-    call; empty means all. Limits hold per router process; None is no limit."""
+    call; empty means all. Limits hold per router; None is no limit."""
 
     internal = models.BooleanField(default=False)
     scope = models.JSONField(default=list)

@@ -38,8 +38,8 @@ MOST_TOKENS_PER_MINUTE = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class KeyRights:
-    """models: names it may call; empty means all. tokens_per_minute: of prompts and answers. Limits hold per router
-    process; None is no limit."""
+    """models: names it may call; empty means all. tokens_per_minute: of prompts and answers. Limits hold per
+    router; None is no limit."""
 
     models: Collection[str] = ()
     priority_class: PriorityClass = PriorityClass.STANDARD

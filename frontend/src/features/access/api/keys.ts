@@ -9,7 +9,7 @@ export interface KeyRights {
   /** Names it may call; none means all. */
   readonly models: readonly string[];
   readonly priority_class: PriorityClass;
-  /** Per router process; null is no limit. */
+  /** Per router; null is no limit. */
   readonly requests_per_minute: number | null;
   /** Of prompts and answers. */
   readonly tokens_per_minute: number | null;
