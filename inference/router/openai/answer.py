@@ -72,6 +72,16 @@ def usage_of(finished: Sequence[Finished]) -> Usage:
     )
 
 
+#: Stands for a text in a chunk that is cut there. Nothing after the text of a chunk comes from outside.
+HOLE = "@"
+
+
+def cut(chunk: bytes) -> tuple[bytes, bytes]:
+    """What is before and after `HOLE` in a chunk."""
+    before, _, after = chunk.rpartition(b'"@"')
+    return before, after
+
+
 class Shape(Protocol):
     """How one endpoint lays its answers out. Everything returned is one JSON text."""
 
@@ -79,6 +89,10 @@ class Shape(Protocol):
         """Goes before the first text of choice `index` of a stream."""
 
     def text(self, index: int, text: str, logprobs: Sequence[ChosenLogprob]) -> bytes: ...
+
+    def frame(self, index: int) -> tuple[bytes, bytes]:
+        """What is before and after the JSON string of a text that has no log-probabilities, in each of its chunks: most
+        of a stream is this."""
 
     def call(self, index: int, delta: CallDelta) -> bytes: ...
 

@@ -13,7 +13,7 @@ from inference.contracts import codec
 from inference.contracts.generation import ChosenLogprob
 from inference.contracts.states import FinishReason
 from inference.contracts.timings import RequestTiming
-from inference.router.openai.answer import Answer, Choice, Usage
+from inference.router.openai.answer import HOLE, Answer, Choice, Usage, cut
 from inference.router.openai.tool_calls.reader import CallDelta
 
 
@@ -56,6 +56,9 @@ class CompletionShape:
     def text(self, index: int, text: str, logprobs: Sequence[ChosenLogprob]) -> bytes:
         told = _text_logprobs(logprobs, self._offsets[index]) if logprobs else None
         return self._answer([_TextChoice(text, index, None, told)], self._no_usage)
+
+    def frame(self, index: int) -> tuple[bytes, bytes]:
+        return cut(self.text(index, HOLE, ()))
 
     def call(self, index: int, delta: CallDelta) -> bytes:
         raise TypeError("text completions have no tools")

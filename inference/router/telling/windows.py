@@ -10,21 +10,33 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from inference.contracts import codec, names
+from inference.contracts.histogram import Histogram
 from inference.contracts.routing import WorkerRoute
 from inference.contracts.states import Role
-from inference.contracts.timings import Gauge, Latency, Window
+from inference.contracts.timings import Counter, Gauge, Latency, Window
 
 _KEPT_WINDOWS = 600
 
 #: What a revision is judged by.
 _OF_REVISIONS = frozenset({Latency.TTFT, Latency.TPOT})
 _log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is noted for every token, apart from windows so that it costs little: tokens of a deployment that a pool's
+    workers wrote, and the times between them, in the second under way."""
+
+    worker: WorkerRoute
+    tokens: int = 0
+    gaps: Histogram = field(default_factory=Histogram)
 
 
 class Telemetry:
@@ -39,6 +51,7 @@ class Telemetry:
         self._window_s = window_s
         self._in_flight = in_flight
         self._open: dict[tuple[str, str | None, int | None], Window] = {}
+        self._tallies: dict[tuple[str, str], Tally] = {}
         self._unsent: deque[bytes] = deque(maxlen=_KEPT_WINDOWS)
         self._closed = asyncio.Event()
 
@@ -75,8 +88,26 @@ class Telemetry:
         if latency in _OF_REVISIONS:
             self.revision_window(deployment, pool_of).observe(latency, seconds, times)
 
+    def tally(self, deployment: str, worker: WorkerRoute) -> Tally:
+        """Where the tokens that `worker` writes are noted; may be kept."""
+        tally = self._tallies.get((deployment, worker.pool_id))
+        if tally is None:
+            tally = self._tallies[deployment, worker.pool_id] = Tally(worker)
+        return tally
+
+    def _take_tallies(self) -> None:
+        for (deployment, _), tally in self._tallies.items():
+            if tally.tokens:
+                self.window(deployment).count(Counter.OUTPUT_TOKENS, tally.tokens)
+                tally.tokens = 0
+            if tally.gaps.counts:
+                for window in (self.window(deployment), self.window(deployment, tally.worker)):
+                    window.latencies.setdefault(Latency.ITL, Histogram()).merge(tally.gaps)
+                tally.gaps = Histogram()
+
     def close_windows(self, second: int) -> list[Window]:
         """End the open windows as those of unix `second`."""
+        self._take_tallies()
         for deployment, level in self._in_flight().items():
             self.window(deployment).gauges[Gauge.IN_FLIGHT] = level
         windows, self._open = list(self._open.values()), {}

@@ -128,7 +128,7 @@ class Exchange:
     def _take_at_once(self, leg: Leg, events: Sequence[LegEvent]) -> bool:
         """Tokens of an answer that flows, to a client that can take them: nothing is to be decided or waited for."""
         ordinary = leg is Leg.ANSWER and self.answer_flows and type(events[-1]) is TokenDelta
-        if not ordinary or len(events) > _AT_ONCE or not self._lane.flows:
+        if not ordinary or len(events) > _AT_ONCE or not self._lane.flows():
             return False
         self._on_answer(events)
         self._lane.pass_on()

@@ -19,7 +19,7 @@ from inference.router.errors import ApiError
 from inference.router.openai.answer import Choice, Shape, usage_of
 from inference.router.openai.tool_calls.reader import CallDelta, CallReader
 from inference.router.openai.tools import ToolUse
-from inference.router.web.sse import DONE, EventWriter, event
+from inference.router.web.sse import AFTER_DATA, BEFORE_DATA, DONE, EventWriter, event
 
 
 class Outlet(Protocol):
@@ -39,7 +39,6 @@ class Outlet(Protocol):
     async def flush(self) -> None:
         """Let the client have what was sent. Raises `ClientGone`."""
 
-    @property
     def flows(self) -> bool:
         """Whether the client could take a little more at once."""
 
@@ -58,6 +57,7 @@ class Lane:
 
     def __init__(self, outlet: Outlet, first: int, answers: int, tools: ToolUse | None = None) -> None:
         self._outlet = outlet
+        self.flows, self.pass_on = outlet.flows, outlet.pass_on
         self._tools = tools
         self._readers: dict[int, CallReader] = {}
         self._indices = range(first, first + answers)
@@ -91,22 +91,18 @@ class Lane:
 
     def send(self, delta: TokenDelta) -> None:
         """More of one of the answers. It may stay here until `flush`."""
-        if delta.answer not in range(len(self._indices)):
+        if delta.answer >= len(self._indices):
             return  # not asked for: no client could place it
-        self._send(self._indices[delta.answer], delta)
+        index = self._indices[delta.answer]
+        if self._to_echo or self._readers or delta.finish is not None:
+            self._send(index, delta)
+        else:
+            self._outlet.send(index, delta)
+            self._sent = True
 
     async def flush(self) -> None:
         """Let the client have what was sent. Raises `ClientGone`."""
         await self._outlet.flush()
-
-    @property
-    def flows(self) -> bool:
-        """See `Outlet`."""
-        return self._outlet.flows
-
-    def pass_on(self) -> None:
-        """See `Outlet`."""
-        self._outlet.pass_on()
 
     async def close(self, reason: FinishReason) -> None:
         """Every answer is whole; `reason` holds for those of which no end was told (by a worker of release 0.1).
@@ -152,6 +148,7 @@ class StreamOutlet:
         self._writer = writer
         self._include_usage = include_usage
         self._opened: set[int] = set()
+        self._frames: dict[int, tuple[bytes, bytes]] = {}
         self._unsent: list[bytes] = []
 
     @property
@@ -164,8 +161,11 @@ class StreamOutlet:
     def send(self, index: int, delta: TokenDelta) -> None:
         if index not in self._opened:
             self._open(index)
-        if delta.text or delta.logprobs:
+        if delta.logprobs:
             self._unsent.append(event(self._shape.text(index, delta.text, delta.logprobs)))
+        elif delta.text:
+            before, after = self._frames.get(index) or self._frame(index)
+            self._unsent += (before, codec.encode(delta.text), after)
         if delta.finish is not None:
             self._unsent.append(event(self._shape.closing(index, delta.finish)))
 
@@ -180,13 +180,12 @@ class StreamOutlet:
             self._unsent.clear()
             await self._writer.write(events)
 
-    @property
     def flows(self) -> bool:
-        return self._writer.flows
+        return self._writer.flows()
 
     def pass_on(self) -> None:
         if self._unsent:
-            events = self._unsent[0] if len(self._unsent) == 1 else b"".join(self._unsent)
+            events = b"".join(self._unsent)
             self._unsent.clear()
             self._writer.write_at_once(events)
 
@@ -199,6 +198,12 @@ class StreamOutlet:
                 self._opened.add(choice)
                 self._unsent.append(event(opening))
         self._opened.add(index)
+
+    def _frame(self, index: int) -> tuple[bytes, bytes]:
+        """What is before and after a text of choice `index`, made once."""
+        before, after = self._shape.frame(index)
+        frame = self._frames[index] = BEFORE_DATA + before, after + AFTER_DATA
+        return frame
 
     async def finish(self, finished: Sequence[Finished], timings: Sequence[RequestTiming]) -> web.StreamResponse:
         events = event(self._shape.usage(usage_of(finished))) if self._include_usage else b""
@@ -242,7 +247,6 @@ class WholeOutlet:
     async def flush(self) -> None:
         """It is all there when it is whole."""
 
-    @property
     def flows(self) -> bool:
         return True
 

@@ -15,7 +15,7 @@ from inference.contracts.states import PrefillPath
 from inference.contracts.timings import Counter, Latency, RequestTiming
 from inference.router.errors import ApiError
 from inference.router.telling.metrics import Metrics
-from inference.router.telling.windows import Telemetry
+from inference.router.telling.windows import Tally, Telemetry
 from inference.router.travel.timing import Stopwatch, segments
 from inference.router.workers.failures import WorkerLost
 
@@ -64,6 +64,7 @@ class RequestRecord:
         self._ttft_observed = False
         self._faulted = False
         self.route: Route | None = None
+        self._tally: Tally
         self.handoff: HandoffDone | None = None
         self._reading: _Reading | None = None
         self._count(Counter.RECEIVED)
@@ -96,29 +97,29 @@ class RequestRecord:
 
     def dispatched(self, route: Route) -> None:
         self.route = route
+        self._tally = self._telemetry.tally(self.deployment, route.answering)
         self._metrics.prefills.labels(self.deployment, route.path).inc()
 
     def saw_tokens(self, deltas: Sequence[TokenDelta]) -> None:
         """New tokens that came at once, with the text that the client gets now. Of several answers, which are written
         side by side, the first is timed."""
         now = time.perf_counter()
-        route, watch = self._taken(), self.watch
+        route, watch, tally = self._taken(), self.watch, self._tally
         count = timed = 0
         for delta in deltas:
             count += len(delta.token_ids)
             timed += 0 if delta.answer else len(delta.token_ids)
+        tally.tokens += count
         if timed:
             first_gap_known = watch.second_token is not None
             gap = watch.saw_tokens(timed, now)
             if gap is not None:
-                self._telemetry.observe(self.deployment, Latency.ITL, gap, route.answering)
+                tally.gaps.add(gap)
             if timed > 1:
-                self._telemetry.observe(self.deployment, Latency.ITL, 0.0, route.answering, times=timed - 1)
+                tally.gaps.add(0.0, timed - 1)
             if not first_gap_known and watch.first_gap_s is not None:
                 self._telemetry.observe(self.deployment, Latency.FIRST_GAP, watch.first_gap_s, route.answering)
                 self._metrics.first_gap.labels(self.deployment).observe(watch.first_gap_s)
-        if count:
-            self._telemetry.window(self.deployment).count(Counter.OUTPUT_TOKENS, count)
         if watch.first_text is None and any(delta.text for delta in deltas):
             watch.first_text = now
             self._observe_ttft(now - watch.received, route.prefill or route.answering)

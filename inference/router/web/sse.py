@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-DONE = b"data: [DONE]\n\n"
+BEFORE_DATA, AFTER_DATA = b"data: ", b"\n\n"
+DONE = BEFORE_DATA + b"[DONE]" + AFTER_DATA
 
 
 class ClientGone(Exception):
@@ -18,7 +19,7 @@ class ClientGone(Exception):
 def event(data: bytes, name: str | None = None) -> bytes:
     """One event. data: a single line."""
     head = b"" if name is None else b"event: " + name.encode() + b"\n"
-    return head + b"data: " + data + b"\n\n"
+    return head + BEFORE_DATA + data + AFTER_DATA
 
 
 class EventWriter:
@@ -44,7 +45,6 @@ class EventWriter:
             response = self._response or await self._begin()
             await response.write(events)
 
-    @property
     def flows(self) -> bool:
         """Whether a little more can be written without waiting: the answer has begun, and nothing is before it."""
         transport = self._request.transport

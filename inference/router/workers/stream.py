@@ -9,15 +9,13 @@ from typing import Any
 import msgspec
 
 from inference.contracts.errors import ErrorCode, TandemError
-from inference.contracts.generation import Finished, HandoffDone, StreamEvent, StreamFailed
+from inference.contracts.generation import StreamEvent, TokenDelta
 from inference.process.tasks import Background
 from inference.router.workers.connection import Connection
 from inference.router.workers.failures import MAX_LINE_BYTES, WorkerLost, lost, refusal
 
-CLOSING_EVENTS = (Finished, HandoffDone, StreamFailed)
-
 #: Takes events, as many as were read at once, or why there are no more. Of all that it is given only the last one is a
-#: closing event or an error.
+#: closing event (any but a `TokenDelta`) or an error.
 Sink = Callable[[list[StreamEvent] | TandemError], None]
 
 _events = msgspec.json.Decoder(StreamEvent)
@@ -136,10 +134,11 @@ class EventStream:
             self._read_one_by_one(lines)
             return
         for at, event in enumerate(events):
-            if isinstance(event, CLOSING_EVENTS):
+            if type(event) is not TokenDelta:
                 self._close_with(events[: at + 1])
                 return
-        self._sink(events)
+        if events:
+            self._sink(events)
 
     def _read_one_by_one(self, lines: bytes) -> None:
         """Of lines of which one can't be read, those before it count."""
@@ -152,7 +151,7 @@ class EventStream:
                     self._sink(good)
                 self._fail(lost(error))
                 return
-            if isinstance(good[-1], CLOSING_EVENTS):
+            if type(good[-1]) is not TokenDelta:
                 self._close_with(good)
                 return
 
