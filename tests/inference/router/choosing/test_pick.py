@@ -339,6 +339,16 @@ def test_what_is_missing_is_named() -> None:
     assert pick.what_is_missing(mismatch).startswith("No pair of 'chat' is ready")
 
 
+@pytest.mark.parametrize("count", [2, 3, 4, 8, 16])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_ring_gives_no_worker_far_more_sessions_than_its_share(count: int, seed: int) -> None:
+    ring = roster_of(deployment(*(worker(f"d{seed}-{number}", Role.DECODE) for number in range(count)))).answering
+    rng = random.Random(seed)
+    got = Counter(ring.pinned(rng.getrandbits(64)) for _ in range(500 * count))
+    assert max(got.values()) < 1.2 * 500
+    assert len(got) == count
+
+
 def test_a_ring_moves_few_sessions_when_a_worker_leaves() -> None:
     many = [worker(f"d{number}", Role.DECODE) for number in range(8)]
     all_of_them, fewer = roster_of(deployment(*many)).answering, roster_of(deployment(*many[1:])).answering
