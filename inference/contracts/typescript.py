@@ -18,6 +18,7 @@ import msgspec.inspect as mi
 
 from inference.contracts.console import ConsoleEvent, ConsoleMessage
 from inference.contracts.errors import ErrorCode
+from inference.contracts.routing_policy import Waits
 from inference.contracts.states import FinishReason, LogRun, PriorityClass, UserRole
 from inference.contracts.timings import RequestTiming
 from inference.contracts.views.audit import AuditEntryView
@@ -32,6 +33,7 @@ ROOTS: tuple[Any, ...] = (
     UserRole,
     PriorityClass,
     RequestTiming,
+    Waits,
     AuditEntryView,
     JoinTokenOpenView,
     LinkView,

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TypeVar
 
+from inference.contracts.routing_policy import Waits
 from inference.process.secret import read_cluster_secret
 from inference.process.tls import read_client_tls
 
+WAITS = Waits()
 ENV_PREFIX = "TANDEM_ROUTER_"
 #: Number of one of several processes behind one port, and the directory of their sockets; set by who starts them.
 NUMBER = ENV_PREFIX + "NUMBER"
@@ -31,17 +33,17 @@ class Deadlines:
     the router is told to stop. ledger_s: the ledger of what keys use over several router processes.
     """
 
-    connect_s: float = 2.0
-    reserve_s: float = 10.0
-    first_event_s: float = 120.0
-    idle_s: float = 60.0
+    connect_s: float = WAITS.connect_s
+    reserve_s: float = WAITS.reserve_s
+    first_event_s: float = WAITS.first_token_s
+    idle_s: float = WAITS.idle_s
     orphan_s: float = 1.0
     settle_s: float = 0.25
     release_s: float = 5.0
     body_s: float = 30.0
     keepalive_s: float = 75.0
     client_write_s: float = 30.0
-    total_s: float = 1800.0
+    total_s: float = WAITS.total_s
     stop_s: float = 30.0
     ledger_s: float = 1.0
 

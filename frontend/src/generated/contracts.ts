@@ -319,6 +319,20 @@ export interface Segment {
 }
 
 /**
+ * The longest waits for workers in seconds, where neither a router nor a deployment has others.
+ *
+ * connect_s: for a connection. reserve_s: for a ticket. first_token_s: of the leg that reads the prompt. idle_s:
+ * between two events of a leg. total_s: a whole request.
+ */
+export interface Waits {
+  readonly connect_s: number;
+  readonly reserve_s: number;
+  readonly first_token_s: number;
+  readonly idle_s: number;
+  readonly total_s: number;
+}
+
+/**
  * One write that went through: who did what to which target, from where, in which request. actor_kind: "user",
  * "token", "system" or "anonymous". before, after: the values that the write was about, without secrets; null where it
  * has none.
@@ -568,12 +582,13 @@ export interface RolloutView {
  * promised TPOT, by its measured pace, and not by the fixed limit; until both are known that counts. handoff_failure:
  * what becomes of a request whose KV did not arrive.
  *
- * The longest waits for workers in seconds; None: the router's own. first_token_s: of the leg that reads the prompt.
- * idle_s: between two events of a leg. total_s: a whole request.
+ * connect_s and so on: the longest waits, as in `Waits`; None: the router's own.
  */
 export interface RoutingPolicy {
   readonly local_prefill_auto: boolean;
   readonly handoff_failure: HandoffFailure;
+  readonly connect_s: number | null;
+  readonly reserve_s: number | null;
   readonly first_token_s: number | null;
   readonly idle_s: number | null;
   readonly total_s: number | null;
@@ -899,6 +914,14 @@ export type ConsoleEvent = DeploymentChanged | DeploymentRemoved | NodeChanged |
 
 export type ConsoleMessage = SnapshotMessage | EventMessage | StaleMessage;
 
+export const DEFAULT_WAITS: Waits = {
+  connect_s: 2.0,
+  reserve_s: 10.0,
+  first_token_s: 120.0,
+  idle_s: 60.0,
+  total_s: 1800.0,
+};
+
 export const DEFAULT_ENGINE_SETTINGS: EngineSettings = {
   dtype: "auto",
   max_model_len: null,
@@ -918,6 +941,8 @@ export const DEFAULT_ENGINE_SETTINGS: EngineSettings = {
 export const DEFAULT_ROUTING_POLICY: RoutingPolicy = {
   local_prefill_auto: false,
   handoff_failure: "retry_prefill",
+  connect_s: null,
+  reserve_s: null,
   first_token_s: null,
   idle_s: null,
   total_s: null,

@@ -8,7 +8,6 @@ that the client sees nothing of it; else the client is told.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import random
 import time
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from inference.router.choosing.standing import key_of
 from inference.router.choosing.steering import Steering
 from inference.router.config import Deadlines, Limits
 from inference.router.errors import ApiError, clients_fault, too_late, unavailable, workers_fault
+from inference.router.travel.deadlines import deadlines_of
 from inference.router.travel.exchange import Answered, Exchange
 from inference.router.travel.journey import Call, Journey
 from inference.router.travel.legs import Leg, LegFailed, Legs
@@ -75,7 +75,7 @@ class Relay:
         chain = self.steering.prompts.chain(call.prompt, call.cache_salt)
         room = self.room(call.deployment)
         roster = self._find(call.deployment)
-        deadlines = deadlines_of(roster.deployment, self._deadlines) if roster is not None else self._deadlines
+        deadlines = deadlines_of(roster.deployment.policy, self._deadlines) if roster is not None else self._deadlines
         with self._live.track(call.deployment) as place:
             journey = Journey(call, chain, lane, record, place)
             try:
@@ -198,7 +198,8 @@ class Relay:
         estimate = ask_tokens + journey.call.sampling.n * journey.call.sampling.max_tokens
         journey.place.move_to(key_of(answering), estimate)
         try:
-            ticket = await self._client.reserve(answering, request)
+            client = self._client.within(deadlines_of(deployment.policy, self._deadlines))
+            ticket = await client.reserve(answering, request)
         except TandemError as error:
             raise AttemptFailed("reserve", answering, error) from error
         if ticket.sampling_version < max(request.sampling.version, request.prompt.version):
@@ -224,12 +225,14 @@ class Relay:
             prompt_tokens - ticket.cached_tokens,
         )
         generate = GenerateRequest(request_id=call.request_id, ticket_id=ticket.ticket_id, path=route.path)
-        legs.open(Leg.ANSWER, self._client.generate(route.answering, generate))
+        deadlines = deadlines_of(deployment.policy, self._deadlines)
+        client = self._client.within(deadlines)
+        legs.open(Leg.ANSWER, client.generate(route.answering, generate))
         if route.prefill is not None:
-            legs.open(Leg.PREFILL, self._client.prefill(route.prefill, _prefill_request(route, ticket, call, answered)))
+            legs.open(Leg.PREFILL, client.prefill(route.prefill, _prefill_request(route, ticket, call, answered)))
         exchange = Exchange(
             legs,
-            deadlines_of(deployment, self._deadlines),
+            deadlines,
             journey.record,
             journey.lane,
             place.first_token_came,
@@ -260,19 +263,6 @@ class Relay:
         watch = journey.record.watch
         if journey.call.sampling.n == 1 and not journey.goes_on and watch.tpot_s is not None:
             self.steering.has_written(route.answering, watch.tokens - 1, watch.tpot_s * (watch.tokens - 1))
-
-
-def deadlines_of(deployment: DeploymentRoute, default: Deadlines) -> Deadlines:
-    """Those of the deployment, where it has some of its own."""
-    own = deployment.policy
-    if own.first_token_s is None and own.idle_s is None and own.total_s is None:
-        return default
-    return dataclasses.replace(
-        default,
-        first_event_s=own.first_token_s or default.first_event_s,
-        idle_s=own.idle_s or default.idle_s,
-        total_s=own.total_s or default.total_s,
-    )
 
 
 def _prefill_request(route: Route, ticket: Ticket, call: Call, answered: int) -> PrefillRequest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import ssl
 from typing import TypeVar
 from urllib.parse import quote
@@ -53,6 +54,14 @@ class WorkerClient:
 
     async def close(self) -> None:
         self._pool.close()
+
+    def within(self, deadlines: Deadlines) -> WorkerClient:
+        """The same client, over the same connections, with other deadlines."""
+        if deadlines is self._deadlines:
+            return self
+        other = copy.copy(self)
+        other._deadlines = deadlines
+        return other
 
     async def reserve(self, worker: WorkerRoute, request: ReserveRequest) -> Ticket:
         """Ask for a ticket. A caller that is cancelled meanwhile leaves no reservation behind.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 
@@ -11,6 +12,7 @@ from inference.contracts.errors import ErrorCode
 from inference.contracts.routing import DeploymentRoute
 from inference.contracts.routing_policy import RoutingPolicy
 from inference.contracts.states import HandoffFailure, Role
+from inference.router.workers.pool import Pool
 from inference.testing.faults import Fault, FaultKind, FaultPlan, FaultPoint
 from inference.testing.fleet import MODEL, stub_fleet
 from inference.testing.stub_settings import StubSettings
@@ -171,24 +173,41 @@ async def test_a_pair_that_failed_is_avoided_while_its_workers_serve_others(benc
 
 
 @pytest.mark.parametrize(
-    ("policy", "misstep"),
+    ("policy", "call", "misstep"),
     [
-        (RoutingPolicy(first_token_s=0.2), Misstep("hang")),
-        (RoutingPolicy(idle_s=0.2), Misstep("hang", after=1)),
-        (RoutingPolicy(total_s=0.2), Misstep("slow", seconds=0.05)),
+        (RoutingPolicy(reserve_s=0.2), "reserve", Misstep("hang")),
+        (RoutingPolicy(first_token_s=0.2), "generate", Misstep("hang")),
+        (RoutingPolicy(idle_s=0.2), "generate", Misstep("hang", after=1)),
+        (RoutingPolicy(total_s=0.2), "generate", Misstep("slow", seconds=0.05)),
     ],
 )
 async def test_a_deployment_may_have_deadlines_of_its_own(
-    bench: Bench, policy: RoutingPolicy, misstep: Misstep
+    bench: Bench, policy: RoutingPolicy, call: str, misstep: Misstep
 ) -> None:
     worker = bench.worker(Role.UNIFIED)
     bench.deadlines = PATIENT
-    worker.missteps["generate"] = misstep
+    worker.missteps[call] = misstep
     await bench.start()
     await publish(bench, policy=policy)
     status, answer = await bench.chat(SHORT)
     assert (status, answer["error"]["code"]) == (504, "deadline_exceeded")
     await bench.at_rest()
+
+
+async def test_a_deployment_may_wait_for_connections_as_long_as_it_says(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.worker(Role.UNIFIED)
+    bench.deadlines = PATIENT
+    await bench.start()
+    await publish(bench, policy=RoutingPolicy(connect_s=0.2))
+
+    async def connect(*_: object) -> None:
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(Pool, "connect", connect)
+    status, answer = await bench.chat(SHORT)
+    assert (status, answer["error"]["code"]) == (504, "deadline_exceeded")
 
 
 # --- real workers ---------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@ import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { LiveStore } from "@/live/store";
+import { DEFAULT_ROUTING_POLICY } from "@/generated/contracts";
 import { answering } from "@/testing/answers";
 import { renderConsole } from "@/testing/render";
 import { deploymentView, modelView, operationView, previewView, snapshotMessage } from "@/testing/views";
@@ -39,6 +40,8 @@ describe("what is to be deployed", () => {
       decode_labels: [],
       slo_ttft_s: null,
       slo_tpot_s: null,
+      local_prefill_tokens: 64,
+      routing: DEFAULT_ROUTING_POLICY,
     });
   });
 
@@ -76,6 +79,42 @@ describe("deploying", () => {
     await waitFor(() => expect(onClose).toHaveBeenCalled());
     expect(came.at(-1)).toMatchObject({ method: "POST", path: "/deployments" });
     expect(store.get().operations.map(({ id }) => id)).toEqual(["o3"]);
+  });
+
+  it("has its requests find workers as it is said under Advanced", async () => {
+    const came = answering(() => [201, deployed]);
+    show();
+    await userEvent.click(screen.getByText("Advanced: routing"));
+    await userEvent.click(screen.getByLabelText(/by measured pace/));
+    await userEvent.type(screen.getByLabelText("Next token"), "9");
+    expect(screen.getByLabelText("Connection").getAttribute("placeholder")).toBe("2 s");
+    await waitFor(() =>
+      expect(came.at(-1)?.body).toMatchObject({
+        local_prefill_tokens: 64,
+        routing: { ...DEFAULT_ROUTING_POLICY, local_prefill_auto: true, idle_s: 9 },
+      }),
+    );
+  });
+
+  it("of unified workers has no hand-off to speak of", async () => {
+    answering(() => [201, deployed]);
+    show();
+    await userEvent.click(screen.getByText("Unified"));
+    await userEvent.click(screen.getByText("Advanced: routing"));
+    expect(screen.queryByLabelText("Read by decode itself")).toBeNull();
+    expect(screen.queryByLabelText("When a hand-off fails")).toBeNull();
+    expect(screen.getByLabelText("Whole request")).toBeTruthy();
+  });
+
+  it("with a wait that can't be right says so at its field", async () => {
+    const wrong = [400, { code: "invalid", detail: "idle_s is too long.", field: "routing.idle_s" }] as const;
+    answering(({ body }) =>
+      (body as { routing: { idle_s: number | null } }).routing.idle_s === null ? [201, deployed] : wrong,
+    );
+    show();
+    await userEvent.click(screen.getByText("Advanced: routing"));
+    await userEvent.type(screen.getByLabelText("Next token"), "99");
+    await waitFor(() => expect(screen.getByLabelText("Next token").getAttribute("aria-invalid")).toBe("true"));
   });
 
   it("that can't be done says so at the field, before it is asked for, until it can", async () => {

@@ -4,8 +4,10 @@ import { Link } from "react-router";
 import { plural } from "@/lib/format";
 import { useDeployments, useModels } from "@/live/hooks";
 import { OperateDialog } from "@/operate/operate-dialog";
-import { AdvancedFields, EngineFields, ShapeFields } from "./deploy-fields";
+import { AdvancedFields, ShapeFields } from "./deploy-fields";
 import { freeName, missing, requestOf, sizeOf, useDeployForm } from "./deploy-form";
+import { RoutingFields } from "./routing-fields";
+import { SettingsFields } from "./settings-fields";
 import { freeSlots, type Slots } from "./slots";
 import { SlotsNote } from "./slots-note";
 
@@ -87,10 +89,20 @@ export function DeployDialog({ model, slots, onClose }: DeployDialogProps) {
             <AdvancedFields form={form} />
           </Accordion.Panel>
         </Accordion.Item>
+        <Accordion.Item value="routing">
+          <Accordion.Control>Advanced: routing</Accordion.Control>
+          <Accordion.Panel>
+            <RoutingFields
+              input={(name, options) => form.getInputProps(`routing.${name}`, options)}
+              tokens={form.values.shape === "split" ? form.getInputProps("local_prefill_tokens") : null}
+              hasTpot={form.values.tpot_ms !== ""}
+            />
+          </Accordion.Panel>
+        </Accordion.Item>
         <Accordion.Item value="engine">
           <Accordion.Control>Advanced: engine settings</Accordion.Control>
           <Accordion.Panel>
-            <EngineFields form={form} />
+            <SettingsFields input={(name) => form.getInputProps(`settings.${name}`)} />
           </Accordion.Panel>
         </Accordion.Item>
       </Accordion>

@@ -4,7 +4,6 @@ import { useModels } from "@/live/hooks";
 import type { DeployForm } from "./deploy-form";
 import { LabelsInput } from "./labels-input";
 import { STRATEGIES } from "./pool-settings";
-import { SettingsFields } from "./settings-fields";
 import { SloFields } from "./slo-fields";
 
 interface FieldsProps {
@@ -94,23 +93,6 @@ export function AdvancedFields({ form }: FieldsProps) {
           {...form.getInputProps("model_revision")}
         />
       )}
-    </Stack>
-  );
-}
-
-export function EngineFields({ form }: FieldsProps) {
-  return (
-    <Stack gap="md">
-      {form.values.shape === "split" && (
-        <NumberInput
-          label="Read by decode itself"
-          description="Prompts with at most this many tokens that are not cached; 0 hands every prompt to prefill"
-          suffix=" tokens"
-          min={0}
-          {...form.getInputProps("local_prefill_tokens")}
-        />
-      )}
-      <SettingsFields input={(name) => form.getInputProps(`settings.${name}`)} />
     </Stack>
   );
 }

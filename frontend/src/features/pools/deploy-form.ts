@@ -1,7 +1,8 @@
 // What is to be deployed, as a form; and the request made of it.
 
 import { useForm } from "@mantine/form";
-import { DEFAULT_ENGINE_SETTINGS, type EngineSettings } from "@/generated/contracts";
+import { DEFAULT_ENGINE_SETTINGS, DEFAULT_ROUTING_POLICY, type EngineSettings } from "@/generated/contracts";
+import { routingOf, routingValues, type RoutingValues } from "./routing-form";
 import { inSeconds, type SloValues } from "./slo";
 
 /** Two pools, or one whose workers do both. */
@@ -18,6 +19,7 @@ export interface DeployValues extends SloValues {
   readonly decode: number | string;
   readonly unified: number | string;
   readonly local_prefill_tokens: number | string;
+  readonly routing: RoutingValues;
   readonly settings: EngineSettings;
   readonly tensor_parallel: number | string;
   readonly strategy: string;
@@ -36,6 +38,7 @@ const INITIAL: DeployValues = {
   decode: 1,
   unified: 1,
   local_prefill_tokens: 64,
+  routing: routingValues(DEFAULT_ROUTING_POLICY),
   settings: DEFAULT_ENGINE_SETTINGS,
   tensor_parallel: 1,
   strategy: "spread",
@@ -80,12 +83,14 @@ export function missing(values: DeployValues): string | null {
 
 /** The body of the request. */
 export function requestOf(values: DeployValues): Readonly<Record<string, unknown>> {
-  const { shape, prefill, decode, unified, labels, prefill_labels, decode_labels, ttft_ms, tpot_ms, ...same } = values;
+  const { shape, prefill, decode, unified, labels, prefill_labels, decode_labels, ttft_ms, tpot_ms, routing, ...same } =
+    values;
   return {
     ...same,
     name: same.name.trim(),
     model_revision: same.model_revision.trim(),
     ...(shape === "split" ? { prefill, decode, prefill_labels, decode_labels } : { unified, labels }),
+    routing: routingOf(routing),
     slo_ttft_s: inSeconds(ttft_ms),
     slo_tpot_s: inSeconds(tpot_ms),
   };

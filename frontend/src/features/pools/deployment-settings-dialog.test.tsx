@@ -1,10 +1,10 @@
 import { screen, waitFor } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { DeploymentView } from "@/generated/contracts";
+import { Role, type DeploymentView } from "@/generated/contracts";
 import { answering } from "@/testing/answers";
 import { renderConsole } from "@/testing/render";
-import { deploymentView } from "@/testing/views";
+import { deploymentView, poolView } from "@/testing/views";
 import type { RolloutPolicy } from "./api/get-rollout";
 import { DeploymentSettingsDialog } from "./deployment-settings-dialog";
 
@@ -43,12 +43,33 @@ describe("settings of a deployment", () => {
     const came = holding({ is: deploymentView(), version: '"a"' });
     const { onClose } = show();
     await userEvent.type(await screen.findByLabelText("TTFT target"), "800");
-    expect((await screen.findByTestId("changes")).textContent).toContain("TTFT targetno promise → 800 ms");
+    expect((await screen.findByTestId("changes")).textContent).toMatch(/TTFT targetno promise → 800\sms/);
     await userEvent.click(save());
     await waitFor(() => expect(onClose).toHaveBeenCalled());
     const sent = came.at(-1);
     expect(sent).toMatchObject({ method: "PATCH", path: "/deployments/small", ifMatch: '"a"' });
     expect(sent?.body).toEqual({ slo_ttft_s: 0.8, reason: "" });
+  });
+
+  it("say how requests find their workers; of unified ones nothing about hand-offs", async () => {
+    const came = holding({ is: deploymentView(), version: '"a"' });
+    const { unmount } = show();
+    await userEvent.click(await screen.findByText("How requests find their workers"));
+    await userEvent.clear(field("Read by decode itself"));
+    await userEvent.type(field("Read by decode itself"), "9");
+    await userEvent.type(field("Connection"), "1");
+    const changes = await screen.findByTestId("changes");
+    expect(changes.textContent).toContain("Read by decode itselfup to 64 tokens → up to 9 tokens");
+    expect(changes.textContent).toMatch(/Connection withinthe router's limit → 1\ss/);
+    await userEvent.click(save());
+    await waitFor(() => expect(came.at(-1)?.method).toBe("PATCH"));
+    expect(came.at(-1)?.body).toMatchObject({ local_prefill_tokens: 9, routing: { connect_s: 1, idle_s: null } });
+    unmount();
+    holding({ is: deploymentView({ pools: [poolView({ role: Role.UNIFIED })] }), version: '"a"' });
+    show();
+    await userEvent.click(await screen.findByText("How requests find their workers"));
+    expect(screen.queryByLabelText("Read by decode itself")).toBeNull();
+    expect(screen.getByLabelText("Connection")).toBeTruthy();
   });
 
   it("that somebody changed meanwhile are looked at again, with what was entered on top", async () => {

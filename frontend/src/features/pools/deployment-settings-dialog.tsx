@@ -1,4 +1,4 @@
-import { Accordion, Modal, NumberInput, Select } from "@mantine/core";
+import { Accordion, Modal, Select } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useDebouncedValue } from "@mantine/hooks";
 import { Changes } from "@/components/changes";
@@ -33,6 +33,7 @@ export function DeploymentSettingsDialog({ name, onClose }: DeploymentSettingsDi
       name={name}
       title={title}
       seen={settingsOf(data.deployment, data.policy)}
+      isSplit={data.deployment.pools.length > 1}
       version={data.version}
       onReview={async () => {
         const now = (await refetch()).data;
@@ -46,12 +47,14 @@ export function DeploymentSettingsDialog({ name, onClose }: DeploymentSettingsDi
 interface SettingsProps extends DeploymentSettingsDialogProps {
   readonly title: string;
   readonly seen: DeploymentSettings;
+  /** Whether prompts are read and answers written by workers of two kinds. */
+  readonly isSplit: boolean;
   readonly version: string;
   /** Looks again; null where that did not work. */
   readonly onReview: () => Promise<DeploymentSettings | null>;
 }
 
-function Settings({ name, title, seen, version, onReview, onClose }: SettingsProps) {
+function Settings({ name, title, seen, isSplit, version, onReview, onClose }: SettingsProps) {
   const form = useForm<DeploymentSettings>({ initialValues: seen });
   const [settled] = useDebouncedValue(form.values, 300);
   const edit = { seen, wanted: settled };
@@ -81,19 +84,16 @@ function Settings({ name, title, seen, version, onReview, onClose }: SettingsPro
       onReview={() => void review()}
       testId="deployment-settings-dialog"
     >
-      <NumberInput
-        label="Read by decode itself"
-        description="Prompts with at most this many tokens that are not cached; 0 hands every prompt to prefill"
-        suffix=" tokens"
-        min={0}
-        {...form.getInputProps("local_prefill_tokens")}
-      />
       <SloFields input={(field) => form.getInputProps(field)} />
       <Accordion variant="separated" chevronPosition="left">
         <Accordion.Item value="routing">
           <Accordion.Control>How requests find their workers</Accordion.Control>
           <Accordion.Panel>
-            <RoutingFields input={(field, options) => form.getInputProps(`routing.${field}`, options)} />
+            <RoutingFields
+              input={(field, options) => form.getInputProps(`routing.${field}`, options)}
+              tokens={isSplit ? form.getInputProps("local_prefill_tokens") : null}
+              hasTpot={form.values.tpot_ms !== ""}
+            />
           </Accordion.Panel>
         </Accordion.Item>
         <Accordion.Item value="policy">

@@ -6,18 +6,20 @@ test("what is entered is what was shown, and an empty field is the router's own 
   const policy = { ...DEFAULT_ROUTING_POLICY, local_prefill_auto: true, handoff_failure: "fail", idle_s: 12 } as const;
   expect(routingOf(routingValues(policy))).toEqual(policy);
   expect(routingValues(policy).total_s).toBe("");
+  expect(routingOf(routingValues(DEFAULT_ROUTING_POLICY))).toEqual(DEFAULT_ROUTING_POLICY);
 });
 
 test("changes are told in words", () => {
   const before = routingValues(DEFAULT_ROUTING_POLICY);
-  const after = { ...before, handoff_failure: "recompute_on_decode", first_token_s: 30 };
+  const after = { ...before, handoff_failure: "recompute_on_decode", connect_s: 1, first_token_s: 30 };
   expect(routingChanges(before, after)).toEqual([
     {
       name: "When a hand-off fails",
-      before: "Another prefill worker reads the prompt",
-      after: "The decode worker reads the prompt",
+      before: "Another prefill worker reads it",
+      after: "The decode worker reads it",
     },
-    { name: "First token within", before: "the router's limit", after: "30 s" },
+    { name: "Connection within", before: "the router's limit", after: "1\u00a0s" },
+    { name: "First token within", before: "the router's limit", after: "30\u00a0s" },
   ]);
   expect(routingChanges(before, before)).toEqual([]);
 });

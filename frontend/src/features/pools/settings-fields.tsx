@@ -90,7 +90,7 @@ export function SettingsFields({ input }: SettingsFieldsProps) {
           {...input("kv_transports")}
         />
         <Select
-          label="KV on TCP"
+          label="KV format on TCP"
           description="bfloat16 halves float32 KV; answers may differ"
           data={WIRE_DTYPES}
           allowDeselect={false}

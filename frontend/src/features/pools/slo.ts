@@ -14,5 +14,5 @@ export function inSeconds(milliseconds: number | string): number | null {
 }
 
 export function promised(milliseconds: number | string): string {
-  return typeof milliseconds === "number" ? `${milliseconds} ms` : "no promise";
+  return typeof milliseconds === "number" ? `${milliseconds}\u00a0ms` : "no promise";
 }

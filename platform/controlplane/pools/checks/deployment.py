@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controlplane.core.errors import Invalid
 from inference.contracts.bounds import LARGEST
-from inference.contracts.routing_policy import RoutingPolicy
+from inference.contracts.routing_policy import RoutingPolicy, Waits
 
 _LONGEST_S = 3600.0
 _LONGEST_WAIT_S = 24 * 3600.0
@@ -24,7 +24,7 @@ def routing_check(policy: RoutingPolicy) -> None:
     Raises:
         Invalid: a wait that can't be right; `field` is "routing.<name>".
     """
-    for name in ("first_token_s", "idle_s", "total_s"):
+    for name in Waits.__struct_fields__:
         value = getattr(policy, name)
         if value is not None and not 0 < value <= _LONGEST_WAIT_S:
             raise Invalid(
