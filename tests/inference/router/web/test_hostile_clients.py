@@ -124,6 +124,28 @@ async def test_what_is_no_http_is_refused_in_openais_shape_and_the_connection_cl
     assert 'refusals_total{code="malformed_request",status="400"} 1.0' in await bench.metrics()
 
 
+async def test_noise_after_a_request_ends_the_connection_but_not_the_request(bench: Bench) -> None:
+    bench.pair()
+    await bench.start()
+    told = await answers(bench, head(length(len(BODY))) + BODY, NO_HTTP["noise"] + SMUGGLED, pause_s=0.1)
+    first, _, rest = told.partition(b"HTTP/1.0 ")
+    assert first.startswith(b"HTTP/1.1 200")
+    assert error_in(b"HTTP/1.0 " + rest) == (400, "malformed_request")
+
+
+@pytest.mark.parametrize("chunk", [b"-1\r\nx", b"zz\r\nx", b"3\r\nabcdef\r\n"])
+async def test_a_body_that_goes_wrong_on_its_way_is_given_up_as_one_that_does_not_come(
+    bench: Bench, chunk: bytes
+) -> None:
+    prefill, decode = bench.pair()
+    bench.deadlines = dataclasses.replace(DEADLINES, body_s=0.3)
+    await bench.start()
+    told = await answers(bench, head(CHUNKED), chunk + SMUGGLED, pause_s=0.1, within_s=10)
+    assert error_in(told)[0] in (400, 408)
+    assert not prefill.calls
+    assert not decode.calls
+
+
 @pytest.mark.parametrize(
     ("start", "status", "code"),
     [
