@@ -36,7 +36,14 @@ def credential(name: str, **changes: object) -> Row:
 
 def keys() -> list[Row]:
     return [
-        credential("support-bot", models=["qwen3-8b"], priority_class="high", requests_per_minute=120, tokens_per_minute=200_000, max_concurrent=8),
+        credential(
+            "support-bot",
+            models=["qwen3-8b"],
+            priority_class="high",
+            requests_per_minute=120,
+            tokens_per_minute=200_000,
+            max_concurrent=8,
+        ),
         credential("nightly-eval", priority_class="low", expires_at=iso(-86400 * 3), last_used_at=iso(40000)),
         credential("mobile-app", previous_until=iso(-7200), expires_at=None),
         credential("old-demo", revoked_at=iso(86400), last_used_at=None),

@@ -41,15 +41,14 @@ describe("keys and tokens", () => {
     listing([key]);
     const keys = renderConsole(<KeysPage />);
     const row = within(await screen.findByTestId("key-row"));
-    expect(row.getAllByText("small")).toHaveLength(1);
-    expect(row.getByText("60 requests and 20,000 tokens a minute")).toBeTruthy();
-    expect(row.getByText("High")).toBeTruthy();
-    expect(row.getByText("small · High priority · 60 requests and 20,000 tokens a minute")).toBeTruthy();
+    const parts = row.getAllByText(/./, { selector: "span.nowrap" }).map((part) => part.textContent);
+    expect(parts).toEqual(expect.arrayContaining(["small", "High", "60 requests/min,", "20,000 tokens/min"]));
+    expect(row.getByText("small · High priority · 60 requests/min · 20,000 tokens/min")).toBeTruthy();
     keys.unmount();
     listing([token]);
     renderConsole(<TokensPage />);
     expect((await screen.findByTestId("token-row")).textContent).toContain("of ada");
-    expect(screen.getByText("all deployments")).toBeTruthy();
+    expect(screen.getAllByText("all deployments")).not.toHaveLength(0);
   });
 
   it("are revoked after a question", async () => {

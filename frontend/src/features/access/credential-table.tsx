@@ -9,9 +9,9 @@ import { isGood, stateOf } from "./lifetimes";
 /** What this kind of credential has beside what all have. */
 export interface Column<T> {
   readonly title: string;
-  readonly show: (credential: T) => string;
-  /** The same without its title, where there is no room for columns; null where it goes without saying. */
-  readonly brief?: (credential: T) => string | null;
+  readonly show: (credential: T) => readonly string[];
+  /** The same without its title, where there is no room for columns; nothing where it goes without saying. */
+  readonly brief?: (credential: T) => readonly string[];
 }
 
 interface CredentialTableProps<T> {
@@ -31,21 +31,21 @@ export function CredentialTable<T extends Credential>(props: CredentialTableProp
   const { credentials, columns, ofWhom, actions, onAct, rowTestId } = props;
   const now = useServerNow(10_000);
   return (
-    <Paper>
+    <Paper style={{ overflowX: "auto" }}>
       <Table>
         <Table.Thead>
           <Table.Tr>
             <Table.Th>Name</Table.Th>
             <Table.Th>State</Table.Th>
             {columns.map(({ title }) => (
-              <Table.Th key={title} visibleFrom="md">
+              <Table.Th key={title} visibleFrom="lg">
                 {title}
               </Table.Th>
             ))}
             <Table.Th visibleFrom="xs" className="nowrap">
               Last used
             </Table.Th>
-            <Table.Th visibleFrom="sm">Expires</Table.Th>
+            <Table.Th visibleFrom="md">Expires</Table.Th>
             <Table.Th aria-label="Actions" w={60} />
           </Table.Tr>
         </Table.Thead>
@@ -59,25 +59,22 @@ export function CredentialTable<T extends Credential>(props: CredentialTableProp
                 <Text size="xs" c="dimmed">
                   <span className="mono nowrap">{credential.prefix}…</span> {ofWhom?.(credential)}
                 </Text>
-                <Text size="xs" c="dimmed" hiddenFrom="md">
-                  {columns
-                    .map(({ show, brief = show }) => brief(credential))
-                    .filter((part) => part !== null)
-                    .join(" · ")}
+                <Text size="xs" c="dimmed" hiddenFrom="lg">
+                  {columns.flatMap(({ show, brief = show }) => brief(credential)).join(" · ")}
                 </Text>
               </Table.Td>
               <Table.Td>
                 <CredentialStatus credential={credential} nowMs={now} />
               </Table.Td>
               {columns.map(({ title, show }) => (
-                <Table.Td key={title} visibleFrom="md" className="figures">
-                  {show(credential)}
+                <Table.Td key={title} visibleFrom="lg" className="figures">
+                  <Parts of={show(credential)} />
                 </Table.Td>
               ))}
               <Table.Td className="figures nowrap" visibleFrom="xs">
                 {ago(credential.last_used_at, now)}
               </Table.Td>
-              <Table.Td className="figures nowrap" visibleFrom="sm">
+              <Table.Td className="figures nowrap" visibleFrom="md">
                 {expiry(credential.expires_at)}
               </Table.Td>
               <Table.Td ta="right">
@@ -95,4 +92,15 @@ export function CredentialTable<T extends Credential>(props: CredentialTableProp
       </Table>
     </Paper>
   );
+}
+
+/** Side by side, each on one line. */
+function Parts({ of }: { readonly of: readonly string[] }) {
+  return of.flatMap((part, at) => [
+    <span key={part} className="nowrap">
+      {part}
+      {at < of.length - 1 && ","}
+    </span>,
+    " ",
+  ]);
 }

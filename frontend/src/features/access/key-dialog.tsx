@@ -40,6 +40,16 @@ interface Values {
   readonly atOnce: number | string;
 }
 
+/** Where the control plane's objection to a field is shown. */
+const FIELDS: Readonly<Record<string, keyof Values>> = {
+  name: "name",
+  models: "models",
+  priority_class: "priorityClass",
+  requests_per_minute: "perMinute",
+  tokens_per_minute: "tokensPerMinute",
+  max_concurrent: "atOnce",
+};
+
 interface KeyFormProps {
   readonly served: ServingKey | null;
   readonly onClose: () => void;
@@ -78,7 +88,8 @@ function KeyForm({ served, onClose }: KeyFormProps) {
       {
         onSuccess: () => served !== null && onClose(),
         onError: (error) => {
-          if (error instanceof ApiError && error.field === "name") form.setFieldError("name", error.message);
+          const field = error instanceof ApiError ? FIELDS[error.field ?? ""] : undefined;
+          if (field !== undefined) form.setFieldError(field, error.message);
         },
       },
     );

@@ -9,8 +9,8 @@ import { KeyDialog } from "./key-dialog";
 import { CLASS_NAME } from "./priority-classes";
 
 const COLUMNS: readonly Column<ServingKey>[] = [
-  { title: "May call", show: ({ models }) => (models.length === 0 ? "all models" : models.join(", ")) },
-  { title: "Priority", show: ({ priority_class: of }) => CLASS_NAME[of], brief: priorityOf },
+  { title: "May call", show: ({ models }) => (models.length === 0 ? ["all models"] : models) },
+  { title: "Priority", show: ({ priority_class: of }) => [CLASS_NAME[of]], brief: priorityOf },
   { title: "Limits", show: limitsOf },
 ];
 
@@ -36,21 +36,18 @@ export function KeysPage() {
 }
 
 /** Only where it is not what most keys have. */
-function priorityOf({ priority_class: of }: ServingKey): string | null {
-  return of === PriorityClass.STANDARD ? null : `${CLASS_NAME[of]} priority`;
+function priorityOf({ priority_class: of }: ServingKey): readonly string[] {
+  return of === PriorityClass.STANDARD ? [] : [`${CLASS_NAME[of]} priority`];
 }
 
-function limitsOf(key: ServingKey): string {
+function limitsOf(key: ServingKey): readonly string[] {
   const { requests_per_minute: requests, tokens_per_minute: tokens, max_concurrent: atOnce } = key;
-  const rates = [
-    requests === null ? null : `${exact(requests)} requests`,
-    tokens === null ? null : `${exact(tokens)} tokens`,
-  ].filter((rate) => rate !== null);
-  const parts = [
-    rates.length === 0 ? null : `${rates.join(" and ")} a minute`,
+  const limits = [
+    requests === null ? null : `${exact(requests)} requests/min`,
+    tokens === null ? null : `${exact(tokens)} tokens/min`,
     atOnce === null ? null : `${exact(atOnce)} at once`,
-  ].filter((part) => part !== null);
-  return parts.length === 0 ? "no limits" : parts.join(", ");
+  ].filter((limit) => limit !== null);
+  return limits.length === 0 ? ["no limits"] : limits;
 }
 
 const exact = (limit: number): string => limit.toLocaleString("en-US");

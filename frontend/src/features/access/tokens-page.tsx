@@ -9,8 +9,8 @@ import { NewTokenDialog } from "./new-token-dialog";
 import { ROLE_NAME } from "./roles";
 
 const COLUMNS: readonly Column<ManagementToken>[] = [
-  { title: "Role", show: ({ role }) => ROLE_NAME[role] },
-  { title: "Deployments", show: ({ only }) => (only === null ? "all deployments" : only.join(", ")) },
+  { title: "Role", show: ({ role }) => [ROLE_NAME[role]] },
+  { title: "Deployments", show: ({ only }) => only ?? ["all deployments"] },
 ];
 
 /** One's own; administrators see those of everybody. */
