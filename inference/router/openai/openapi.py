@@ -30,6 +30,19 @@ _ERRORS = {
     "504": "a worker did not answer in time",
 }
 
+_RATE_HEADERS = {
+    f"x-ratelimit-{of}-{what}": {"description": f"{text.format(what)}; of keys with such a rate", "schema": schema}
+    for what in ("requests", "tokens")
+    for of, text, schema in (
+        ("limit", "{} in any minute", {"type": "integer"}),
+        ("remaining", "{} that are left of them now", {"type": "integer"}),
+        ("reset", "until all {} are left again, as `12s`", {"type": "string"}),
+    )
+}
+_RETRY_HEADER = {"Retry-After": {"description": "seconds", "schema": {"type": "integer"}}}
+#: Of answers to what counts against the limits of keys.
+_HEADERS = {"200": _RATE_HEADERS, "400": _RATE_HEADERS, "429": _RETRY_HEADER | _RATE_HEADERS, "503": _RETRY_HEADER}
+
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
@@ -93,6 +106,8 @@ def _operation(each: _Operation, known: Mapping[type, Any], error: Any) -> dict[
         },
     }
     if each.bodies:
+        for status, headers in _HEADERS.items():
+            described["responses"][status]["headers"] = headers
         one_of = {"anyOf": [known[body] for body in each.bodies]}
         schema = one_of if len(each.bodies) > 1 else one_of["anyOf"][0]
         described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}

@@ -40,6 +40,16 @@ def test_the_fields_of_a_chat_are_named_with_what_they_may_be() -> None:
     assert {"type": "string"} in prompt["anyOf"]
 
 
+def test_what_counts_against_limits_of_keys_tells_how_they_stand() -> None:
+    for path, counts in (("/v1/completions", True), ("/tokenize", True), ("/v1/models", False)):
+        (operation,) = SCHEMA["paths"][path].values()
+        headers = operation["responses"]["429"].get("headers", {})
+        wanted = {
+            f"x-ratelimit-{of}-{what}" for of in ("limit", "remaining", "reset") for what in ("requests", "tokens")
+        }
+        assert set(headers) == (wanted | {"Retry-After"} if counts else set())
+
+
 async def test_every_address_that_is_served_is_described_and_no_other(bench: Bench) -> None:
     await bench.start()
     async with bench.http.get("/openapi.json", headers={"Authorization": ""}) as answer:
