@@ -111,3 +111,24 @@ def _unfit(worker: WorkerRoute, pairable: Iterable[str], paired: Iterable[str]) 
     if worker.transfer is None or worker.fingerprint not in pairable:
         unfit |= UNPAIRABLE
     return unfit
+
+
+def servable(deployment: DeploymentRoute) -> bool:
+    """Whether one unified worker or one full pair is ready."""
+    reads = {worker.fingerprint for worker in deployment.workers if worker.role is Role.PREFILL}
+    return any(
+        worker.role is Role.UNIFIED
+        or (worker.role is Role.DECODE and worker.transfer is not None and worker.fingerprint in reads)
+        for worker in deployment.workers
+    )
+
+
+def what_is_missing(deployment: DeploymentRoute) -> str:
+    """Why a deployment that is not servable is not."""
+    roles = {worker.role for worker in deployment.workers}
+    name = repr(deployment.name)
+    if not roles - {Role.PREFILL}:
+        return f"No decode worker of {name} is ready."
+    if Role.PREFILL not in roles:
+        return f"No prefill worker of {name} is ready."
+    return f"No pair of {name} is ready: its prefill and decode workers do not match."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections import defaultdict
 from collections.abc import Collection
 
 from inference.contracts.errors import ErrorCode, TandemError
@@ -12,13 +13,15 @@ from inference.contracts.generation import HandoffDone, Ticket, WorkerTimings
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.routing import WorkerRoute
 from inference.contracts.states import PrefillPath
-from inference.router.choosing import pick
+from inference.router.choosing.ask import Ask, Barred
 from inference.router.choosing.breakers import Breakers
 from inference.router.choosing.load import LiveRequests
-from inference.router.choosing.pick import Ask, Barred
+from inference.router.choosing.pick_decode import pick_decode
+from inference.router.choosing.pick_prefill import Handoff, pick_prefill, soonest_ttft_s
 from inference.router.choosing.prompt_knowledge import PromptKnowledge
-from inference.router.choosing.roster import Roster
-from inference.router.choosing.standing import WorkerKey, key_of
+from inference.router.choosing.roster import Roster, what_is_missing
+from inference.router.choosing.split import decide_split, local_threshold
+from inference.router.choosing.standing import Pace, WorkerKey, key_of
 from inference.router.config import Limits
 from inference.router.errors import too_late
 from inference.router.travel.journey import Journey
@@ -34,6 +37,7 @@ class Steering:
         self.prompts = PromptKnowledge(limits.prefix_blocks)
         self.workers: Breakers[WorkerKey] = Breakers(limits.suspect_s, limits.suspect_most_s, try_s)
         self.pairs: Breakers[Pair] = Breakers(limits.suspect_s, limits.suspect_most_s, try_s)
+        self._handing: defaultdict[WorkerKey, dict[WorkerKey, Pace]] = defaultdict(dict)
 
     # -- choosing --------------------------------------------------------------------------------
 
@@ -49,9 +53,9 @@ class Steering:
             return again.route
         now = time.monotonic()
         barred = Barred(self.workers.avoided(now) | tried.doubtful, tried.workers)
-        chosen = pick.pick_decode(roster, self._standings, ask, barred, self._rng)
+        chosen = pick_decode(roster, self._standings, ask, barred, self._rng)
         if chosen is None:
-            raise NoWorker(pick.what_is_missing(roster.deployment))
+            raise NoWorker(what_is_missing(roster.deployment))
         self.workers.chosen(key_of(chosen), now)
         return chosen
 
@@ -65,13 +69,13 @@ class Steering:
         """
         mine, deployment = key_of(answering), roster.deployment
         here, uncached = self._standings[mine], len(ticket.token_ids) - ticket.cached_tokens
-        threshold = pick.local_threshold(
+        threshold = local_threshold(
             deployment.local_prefill_tokens,
             automatic=deployment.policy.local_prefill_auto,
             here=here,
             itl_target_s=deployment.itl_target_s,
         )
-        if journey.recompute_on == mine or pick.decide_split(answering, uncached, threshold) is PrefillPath.LOCAL:
+        if journey.recompute_on == mine or decide_split(answering, uncached, threshold) is PrefillPath.LOCAL:
             return None
         if ticket.fingerprint != answering.fingerprint:
             told = f"the table says fingerprint {answering.fingerprint}, the ticket says {ticket.fingerprint}"
@@ -81,13 +85,14 @@ class Steering:
         barred = Barred(
             self.workers.avoided(now) | broken | journey.tried.doubtful, journey.tried.prefills_beside(answering)
         )
-        chosen = pick.pick_prefill(roster, answering, self._standings, ask, barred, self._rng)
+        handoff = Handoff(uncached, self._handing[mine])
+        chosen = pick_prefill(roster, answering, self._standings, ask, barred, self._rng, handoff)
         if chosen is None:
             raise AttemptFailed(NO_PARTNER, answering, TandemError(ErrorCode.NOT_READY, "no partner is ready"))
         theirs = key_of(chosen)
         lacking = len(ticket.token_ids) - ask.held.get(theirs, 0)
         elsewhere = self._standings[theirs]
-        if pick.decide_split(answering, uncached, threshold, here, elsewhere, lacking) is PrefillPath.LOCAL:
+        if decide_split(answering, uncached, threshold, here, elsewhere, lacking) is PrefillPath.LOCAL:
             return None
         self.workers.chosen(theirs, now)
         self.pairs.chosen((mine, theirs), now)
@@ -116,7 +121,7 @@ class Steering:
         """
         if deadline_s is None:
             return
-        soonest_s = pick.soonest_ttft_s(roster, self._standings, ask)
+        soonest_s = soonest_ttft_s(roster, self._standings, ask)
         if deadline_s <= 0 or (soonest_s is not None and soonest_s > deadline_s):
             wait_s = 0.0 if soonest_s is None else soonest_s - deadline_s
             raise too_late(soonest_s, max(1, math.ceil(wait_s)))
@@ -138,10 +143,13 @@ class Steering:
         self.told(prefill, done.load)
         self.pairs.succeeded((key_of(answering), key_of(prefill)))
         self.workers.succeeded(key_of(prefill))
-        if journey.ticket is not None:
+        if journey.ticket is not None and not journey.goes_on:
             tokens = len(journey.ticket.token_ids)
             self.prompts.handed_off(journey.chain, key_of(prefill), done, tokens)
             self.has_read(prefill, tokens - done.cached_tokens, done.timings)
+            if done.timings.handoff_s is not None:
+                pace = self._handing[key_of(answering)].setdefault(key_of(prefill), Pace())
+                pace.add(done.timings.handoff_s, tokens - journey.ticket.cached_tokens)
 
     def answered(self, answering: WorkerRoute, journey: Journey) -> None:
         """The answering worker wrote its part to the end."""
@@ -153,7 +161,9 @@ class Steering:
             self._standings[key_of(worker)].reading.add(timings.prefill_s, tokens)
 
     def has_written(self, worker: WorkerRoute, tokens: int, seconds: float) -> None:
-        self._standings[key_of(worker)].writing.add(seconds, tokens)
+        """One of the answers that are written there."""
+        standing = self._standings[key_of(worker)]
+        standing.writing.add(seconds, tokens, standing.running)
 
     def failed(self, failure: AttemptFailed) -> None:
         """A fault, not a refusal or a busy answer."""
@@ -166,6 +176,11 @@ class Steering:
     def forget_all_but(self, workers: Collection[WorkerKey]) -> None:
         """Workers that are not routed to any more."""
         self.prompts.forget_all_but(workers)
+        for answering in [each for each in self._handing if each not in workers]:
+            del self._handing[answering]
+        for paces in self._handing.values():
+            for prefill in [each for each in paces if each not in workers]:
+                del paces[prefill]
         now = time.monotonic()
         self.workers.forget_old(now)
         self.pairs.forget_old(now)

@@ -256,13 +256,14 @@ class Relay:
         if ended.leg is Leg.PREFILL and route.prefill is not None:
             self.steering.told(route.prefill, finished.load)
             return
+        watch = journey.record.watch
+        if journey.call.sampling.n == 1 and not journey.goes_on and watch.tpot_s is not None:
+            self.steering.has_written(route.answering, watch.tokens - 1, watch.tpot_s * (watch.tokens - 1))
+        journey.place.leave()  # what the worker says it has now is without this answer
         self.steering.told(route.answering, finished.load)
         self.steering.answered(route.answering, journey)
         if route.prefill is None:
             self.steering.has_read(route.answering, finished.prompt_tokens - finished.cached_tokens, finished.timings)
-        watch = journey.record.watch
-        if journey.call.sampling.n == 1 and not journey.goes_on and watch.tpot_s is not None:
-            self.steering.has_written(route.answering, watch.tokens - 1, watch.tpot_s * (watch.tokens - 1))
 
 
 def _prefill_request(route: Route, ticket: Ticket, call: Call, answered: int) -> PrefillRequest:

@@ -16,7 +16,7 @@ from inference.contracts.generation import Detokenized, DetokenizeRequest, Token
 from inference.contracts.prompts import Prompt
 from inference.contracts.routing import DeploymentRoute, WorkerRoute
 from inference.router.admission.keys import may_call
-from inference.router.choosing.pick import servable
+from inference.router.choosing.roster import servable
 from inference.router.config import RouterConfig
 from inference.router.errors import bad_request, clients_fault, model_not_found, unavailable, workers_fault
 from inference.router.openai.embeddings import embedding_list, read_embeddings

@@ -9,10 +9,12 @@ import time
 from inference.contracts.reports import Address, WorkerLoad
 from inference.contracts.routing import DeploymentRoute, WorkerRoute
 from inference.contracts.states import Role
-from inference.router.choosing import pick
+from inference.router.choosing.ask import FREE, Ask
 from inference.router.choosing.load import LiveRequests
-from inference.router.choosing.pick import FREE, Ask
+from inference.router.choosing.pick_decode import pick_decode
+from inference.router.choosing.pick_prefill import pick_prefill
 from inference.router.choosing.roster import roster_of
+from inference.router.choosing.split import decide_split
 from inference.router.choosing.standing import key_of
 from tests.bench.router.latency import quantile
 from tests.bench.rows import Row
@@ -68,7 +70,8 @@ def measure(workers: int, decisions: int, seed: int = 0) -> list[float]:
             0.0,
         )  # fmt: skip
         standing.reading.add(rng.uniform(0.5, 1.5), 10_000)
-        standing.writing.add(rng.uniform(0.5, 1.5), 50)
+        for running in (1, 8, 32):
+            standing.writing.add(rng.uniform(0.5, 1.5), 50, running)
     times = []
     for _ in range(decisions):
         held = {key_of(rng.choice(routes)): rng.randrange(1500) for _ in range(rng.randrange(17))}
@@ -76,11 +79,11 @@ def measure(workers: int, decisions: int, seed: int = 0) -> list[float]:
             prompt_tokens=2000, answer_tokens=500, held=held, session=rng.getrandbits(64), itl_target_s=0.05,
         )  # fmt: skip
         began = time.perf_counter()
-        answering = pick.pick_decode(roster, standings, ask, FREE, rng)
+        answering = pick_decode(roster, standings, ask, FREE, rng)
         assert answering is not None
-        reading = pick.pick_prefill(roster, answering, standings, ask, FREE, rng)
+        reading = pick_prefill(roster, answering, standings, ask, FREE, rng)
         assert reading is not None
-        pick.decide_split(answering, 1500, 64, standings[key_of(answering)], standings[key_of(reading)], 1500)
+        decide_split(answering, 1500, 64, standings[key_of(answering)], standings[key_of(reading)], 1500)
         times.append(time.perf_counter() - began)
     return times
 

@@ -114,6 +114,7 @@ class ScriptedWorker:
         self.sampling_version = sampling_version
         self.incarnation = "1"
         self.pace_s = 0.0
+        self.handoff_s = HANDOFF_S
         self.tells_finish = False
         self.missteps: dict[str, Misstep] = {}
         self.tickets: dict[str, Held] = {}
@@ -211,7 +212,7 @@ class ScriptedWorker:
         return await self._stream(request, "prefill", self._read_prompt(body))
 
     async def _read_prompt(self, body: PrefillRequest) -> AsyncIterator[msgspec.Struct]:
-        timings = WorkerTimings(queue_s=QUEUE_S, prefill_s=PREFILL_S, handoff_s=HANDOFF_S)
+        timings = WorkerTimings(queue_s=QUEUE_S, prefill_s=PREFILL_S, handoff_s=self.handoff_s)
         try:
             await asyncio.sleep(QUEUE_S + PREFILL_S)
             at, limit = body.sampling.answered, body.sampling.max_tokens

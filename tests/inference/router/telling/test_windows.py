@@ -117,17 +117,17 @@ async def test_each_revision_gets_what_its_workers_did_also_what_was_then_answer
     bad = bench.worker(Role.UNIFIED, revision=2)
     bad.missteps["reserve"] = Misstep("refuse", ErrorCode.ENGINE_FAILED)
     await bench.start(suspect_s=0.0)
-    for _ in range(8):
-        assert (await bench.chat(SHORT))[0] == 200
-    whole = await settled(bench, 8)
+    for number in range(16):  # conversations of their own, so that some begin at the new one
+        assert (await bench.chat(f"{number} {SHORT}"))[0] == 200
+    whole = await settled(bench, 16)
     old, new = of_revision(bench, 1), of_revision(bench, 2)
 
-    assert (whole.counters[Counter.COMPLETED], whole.counters.get(Counter.FAILED)) == (8, None)
-    assert old.counters == {Counter.COMPLETED: 8}
+    assert (whole.counters[Counter.COMPLETED], whole.counters.get(Counter.FAILED)) == (16, None)
+    assert old.counters == {Counter.COMPLETED: 16}
     assert new.counters == {Counter.FAILED: whole.counters[Counter.RETRIED]}
     assert {latency: histogram.total for latency, histogram in old.latencies.items()} == {
-        Latency.TTFT: 8,
-        Latency.TPOT: 8,
+        Latency.TTFT: 16,
+        Latency.TPOT: 16,
     }
     assert not new.latencies
 
