@@ -32,6 +32,7 @@ def configure_logging(env: Mapping[str, str], *, libraries: int = logging.WARNIN
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=lambda *_: _Printer(sys.stderr),
+        cache_logger_on_first_use=True,  # else each line makes a logger of its own
     )
     logging.basicConfig(
         stream=sys.stderr,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import uvloop
 
+from inference.process.garbage import collect_seldom
 from inference.process.logs import configure_logging
 from inference.router.app import running
 from inference.router.config import RouterConfig, read_config
@@ -47,4 +48,5 @@ async def _serve(config: RouterConfig) -> None:
     if config.number:
         watch_parent(stop)
     async with running(config):
+        collect_seldom()
         await stop.wait()

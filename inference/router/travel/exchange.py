@@ -125,13 +125,13 @@ class Exchange:
         self._legs.excuse(Leg.ANSWER)
         self._legs.expect(Leg.PREFILL, self._deadlines.settle_s)
 
-    def _take_at_once(self, leg: Leg, events: Sequence[LegEvent]) -> bool:
+    def _take_at_once(self, leg: Leg, deltas: Sequence[TokenDelta]) -> bool:
         """Tokens of an answer that flows, to a client that can take them: nothing is to be decided or waited for."""
-        ordinary = leg is Leg.ANSWER and self.answer_flows and type(events[-1]) is TokenDelta
-        if not ordinary or len(events) > _AT_ONCE or not self._lane.flows():
+        if leg is not Leg.ANSWER or not self.answer_flows or len(deltas) > _AT_ONCE or not self._lane.flows():
             return False
-        self._on_answer(events)
+        self._send(deltas)
         self._lane.pass_on()
+        self._legs.expect(Leg.ANSWER, self._deadlines.idle_s)
         return True
 
     def _on_prefill(self, events: Sequence[LegEvent]) -> Answered | None:
@@ -183,7 +183,9 @@ class Exchange:
         if not self._begun:
             self._begun = True
             self._on_first_token_came()
-        deltas = [each if isinstance(each, TokenDelta) else _text_left(each) for each in events]
+        self._send([each if isinstance(each, TokenDelta) else _text_left(each) for each in events])
+
+    def _send(self, deltas: Sequence[TokenDelta]) -> None:
         self._record.saw_tokens(deltas)
         for delta in deltas:
             self._written.add(delta)

@@ -28,8 +28,8 @@ class Leg(StrEnum):
 LegEvent = TokenDelta | HandoffDone | Finished
 
 
-#: Takes events of a leg, or returns False and leaves them.
-AtOnce = Callable[[Leg, list[LegEvent]], bool]
+#: Takes tokens of a leg, or returns False and leaves them.
+AtOnce = Callable[[Leg, list[TokenDelta]], bool]
 
 
 class Stream(Protocol):
@@ -87,8 +87,8 @@ class Legs:
     async def next(self, at_once: AtOnce | None = None) -> tuple[Leg, list[LegEvent]]:
         """The next events of any leg, one or more. A closing one is the last of its leg.
 
-        at_once: what comes while this waits is offered to it first, and what it takes is not waited for any more. It is
-        called by the connection that read it, so that it costs no task a turn; what it raises is raised here.
+        at_once: tokens that come while this waits are offered to it first, and those it takes are not waited for any
+        more. The connection that read them calls it, so that no task needs a turn; what it raises is raised here.
 
         Raises:
             LegFailed: a leg failed, or was silent past its deadline.
@@ -117,23 +117,21 @@ class Legs:
     # -- what comes in ---------------------------------------------------------------------------
 
     def _put(self, leg: Leg, told: list[StreamEvent] | TandemError) -> None:
+        reader = self._reader
+        awaited = reader is not None and not reader.done()
         if isinstance(told, TandemError):
             self._inbox.append((leg, told))
-        elif self._taken_at_once(leg, told):
-            return
         else:
+            if awaited and self._at_once is not None and type(told[-1]) is TokenDelta:
+                try:
+                    if self._at_once(leg, told):  # type: ignore[arg-type]  # a closing event would be the last one
+                        return
+                except Exception as error:
+                    reader.set_exception(error)  # type: ignore[union-attr]
+                    return
             self._put_events(leg, told)
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
-
-    def _taken_at_once(self, leg: Leg, told: list[StreamEvent]) -> bool:
-        if self._at_once is None or self._reader is None or self._reader.done() or isinstance(told[-1], StreamFailed):
-            return False
-        try:
-            return self._at_once(leg, cast(list[LegEvent], told))
-        except Exception as error:
-            self._reader.set_exception(error)
-            return True
+        if awaited:
+            reader.set_result(None)  # type: ignore[union-attr]
 
     def _put_events(self, leg: Leg, told: list[StreamEvent]) -> None:
         failure = told[-1] if isinstance(told[-1], StreamFailed) else None

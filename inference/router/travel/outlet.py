@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import msgspec
 from aiohttp import web
 
 from inference.contracts import codec
@@ -20,6 +21,8 @@ from inference.router.openai.answer import Choice, Shape, usage_of
 from inference.router.openai.tool_calls.reader import CallDelta, CallReader
 from inference.router.openai.tools import ToolUse
 from inference.router.web.sse import AFTER_DATA, BEFORE_DATA, DONE, EventWriter, event
+
+_as_json = msgspec.json.Encoder().encode
 
 
 class Outlet(Protocol):
@@ -150,6 +153,7 @@ class StreamOutlet:
         self._opened: set[int] = set()
         self._frames: dict[int, tuple[bytes, bytes]] = {}
         self._unsent: list[bytes] = []
+        self.flows = writer.flows
 
     @property
     def begun(self) -> bool:
@@ -165,7 +169,7 @@ class StreamOutlet:
             self._unsent.append(event(self._shape.text(index, delta.text, delta.logprobs)))
         elif delta.text:
             before, after = self._frames.get(index) or self._frame(index)
-            self._unsent += (before, codec.encode(delta.text), after)
+            self._unsent += (before, _as_json(delta.text), after)
         if delta.finish is not None:
             self._unsent.append(event(self._shape.closing(index, delta.finish)))
 
@@ -179,9 +183,6 @@ class StreamOutlet:
             events = b"".join(self._unsent)
             self._unsent.clear()
             await self._writer.write(events)
-
-    def flows(self) -> bool:
-        return self._writer.flows()
 
     def pass_on(self) -> None:
         if self._unsent:

@@ -99,6 +99,10 @@ class EventStream:
             self._rest = data[:MAX_LINE_BYTES]
             return
         cut = data.rfind(b"\n") + 1
+        if cut == len(data):
+            self._rest = b""
+            self._read(data)
+            return
         self._rest = data[cut:]
         if cut:
             self._read(data[:cut])

@@ -18,6 +18,9 @@ class Written:
         self.begun = False
         self.events: list[dict[str, Any]] = []
 
+    def flows(self) -> bool:
+        return False
+
     async def write(self, events: bytes) -> None:
         self.begun = True
         self.events += [json.loads(each.removeprefix(b"data: ")) for each in events.strip().split(b"\n\n")]
