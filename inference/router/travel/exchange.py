@@ -40,6 +40,23 @@ class Exchange:
     has begun to write. handoff: the end of the prefill leg, once it came.
     """
 
+    __slots__ = (
+        "_answer_failure",
+        "_begun",
+        "_deadlines",
+        "_early",
+        "_first_leg",
+        "_first_tokens_due",
+        "_lane",
+        "_legs",
+        "_on_first_token_came",
+        "_prefill_open",
+        "_record",
+        "_written",
+        "answer_flows",
+        "handoff",
+    )
+
     def __init__(
         self,
         legs: Legs,

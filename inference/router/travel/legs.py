@@ -60,6 +60,18 @@ class Legs:
     event loop: these are deadlines, not measurements.
     """
 
+    __slots__ = (
+        "_at_once",
+        "_due",
+        "_inbox",
+        "_loop",
+        "_paused",
+        "_reader",
+        "_streams",
+        "_timer",
+        "_waiting",
+    )
+
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._inbox: deque[tuple[Leg, list[LegEvent] | TandemError]] = deque()

@@ -58,6 +58,19 @@ class Outlet(Protocol):
 class Lane:
     """The answers to one prompt, as choices `first` and on of `outlet`. tools: what they may call."""
 
+    __slots__ = (
+        "_echo",
+        "_indices",
+        "_open",
+        "_outlet",
+        "_readers",
+        "_sent",
+        "_to_echo",
+        "_tools",
+        "flows",
+        "pass_on",
+    )
+
     def __init__(self, outlet: Outlet, first: int, answers: int, tools: ToolUse | None = None) -> None:
         self._outlet = outlet
         self.flows, self.pass_on = outlet.flows, outlet.pass_on
@@ -145,6 +158,16 @@ class Lane:
 
 class StreamOutlet:
     """Sends each piece of text as it comes; what came at once, at once."""
+
+    __slots__ = (
+        "_frames",
+        "_include_usage",
+        "_opened",
+        "_shape",
+        "_unsent",
+        "_writer",
+        "flows",
+    )
 
     def __init__(self, shape: Shape, writer: EventWriter, include_usage: bool) -> None:
         self._shape = shape

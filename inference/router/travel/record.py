@@ -50,6 +50,23 @@ class RequestRecord:
     prompt_tokens, answer_tokens: as usage would tell them, as far as the answer came.
     """
 
+    __slots__ = (
+        "_faulted",
+        "_metrics",
+        "_reading",
+        "_tally",
+        "_telemetry",
+        "_ttft_observed",
+        "answer_tokens",
+        "deployment",
+        "handoff",
+        "prompt_tokens",
+        "request_id",
+        "retries",
+        "route",
+        "watch",
+    )
+
     def __init__(
         self, telemetry: Telemetry, metrics: Metrics, request_id: str, deployment: str, received: float
     ) -> None:

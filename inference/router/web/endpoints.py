@@ -34,7 +34,7 @@ from inference.router.travel.record import RequestRecord
 from inference.router.travel.relay import Relay
 from inference.router.web.door import Door
 from inference.router.web.edge import request_id_of, ttft_deadline_of
-from inference.router.web.sse import ClientGone, EventWriter
+from inference.router.web.sse import ClientGone, EventWriter, Outbox
 
 _GIVEN_UP = "given up: another prompt of the same request failed"
 
@@ -89,6 +89,7 @@ class Endpoints:
         self._telemetry = telemetry
         self._metrics = metrics
         self._shared_metrics = shared_metrics
+        self._outbox = Outbox()
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -172,7 +173,7 @@ class Endpoints:
             with_logprobs=asked.sampling.logprobs is not None,
         )
         if asked.stream:
-            writer = EventWriter(request, self._config.deadlines.client_write_s)
+            writer = EventWriter(request, self._config.deadlines.client_write_s, self._outbox)
             return StreamOutlet(shape, writer, asked.include_usage)
         return WholeOutlet(shape, len(asked.prompts) * asked.sampling.n)
 

@@ -22,18 +22,52 @@ def event(data: bytes, name: str | None = None) -> bytes:
     return head + BEFORE_DATA + data + AFTER_DATA
 
 
+class Outbox:
+    """Writes what several streams have for their clients right after each other, once all is read that has come.
+
+    A client that waits is woken by a write, which costs more than the write itself. Clients of one machine, or behind
+    one proxy, are still awake for the writes that follow at once.
+    """
+
+    def __init__(self) -> None:
+        self._writers: list[EventWriter] = []
+
+    def add(self, writer: EventWriter) -> None:
+        """`writer` has something to write, soon."""
+        if not self._writers:
+            asyncio.get_running_loop().call_soon(self._write)
+        self._writers.append(writer)
+
+    def _write(self) -> None:
+        writers, self._writers = self._writers, []
+        for writer in writers:
+            writer.write_soon()
+
+
 class EventWriter:
     """Writes events to a client. The HTTP answer begins with the first write, so that an error before it can still have
     a status of its own.
 
-    write_s: the longest that a client may take to accept a write.
+    write_s: the longest that a client may take to accept a write. outbox: shared by all streams.
     """
 
-    def __init__(self, request: web.Request, write_s: float) -> None:
+    __slots__ = (
+        "_chunked",
+        "_outbox",
+        "_request",
+        "_response",
+        "_soon",
+        "_turn",
+        "_write_s",
+    )
+
+    def __init__(self, request: web.Request, write_s: float, outbox: Outbox) -> None:
         self._request = request
         self._write_s = write_s
         self._response: web.StreamResponse | None = None
         self._chunked: asyncio.Transport | None = None
+        self._outbox = outbox
+        self._soon = b""
         self._turn = asyncio.Lock()  # answers to several prompts are written by several tasks
 
     @property
@@ -44,6 +78,7 @@ class EventWriter:
         """Raises `ClientGone`."""
         async with self._patience(), self._turn:
             response = self._response or await self._begin()
+            events, self._soon = self._soon + events, b""
             await response.write(events)
             if self._chunked is None and response.headers.get("Transfer-Encoding") == "chunked":
                 self._chunked = self._request.transport
@@ -60,16 +95,25 @@ class EventWriter:
         )
 
     def write_at_once(self, events: bytes) -> None:
-        """Write a little while it `flows`: one chunk of the answer, past aiohttp, whose way to the same bytes costs as
-        much as all else that is done for a token."""
-        if self._chunked is None:
-            raise RuntimeError("the answer is not under way")
-        self._chunked.write(b"%x\r\n%b\r\n" % (len(events), events))
+        """Write a little while it `flows`. It leaves with what other streams have, in the same turn of the loop."""
+        if self._soon:
+            self._soon += events
+        else:
+            self._soon = events
+            self._outbox.add(self)
+
+    def write_soon(self) -> None:
+        """For the outbox: one chunk of the answer, past aiohttp, whose way to the same bytes costs as much as all else
+        that is done for a token."""
+        events, self._soon = self._soon, b""
+        if events and self._chunked is not None:
+            self._chunked.write(b"%x\r\n%b\r\n" % (len(events), events))
 
     async def end(self) -> web.StreamResponse:
         """Close the answer, which must have begun. Raises `ClientGone`."""
         if self._response is None:
             raise RuntimeError("nothing was written")
+        self.write_soon()
         async with self._patience():
             await self._response.write_eof()
         return self._response

@@ -32,6 +32,19 @@ class Receiver(Protocol):
 class Connection(asyncio.Protocol):
     """free: called with the connection when it can take another call. gone: called when it is closed."""
 
+    __slots__ = (
+        "_free",
+        "_gone",
+        "_parser",
+        "_parts",
+        "_paused",
+        "_receiver",
+        "_status",
+        "_transport",
+        "_used_up",
+        "_whole",
+    )
+
     def __init__(self, free: Callable[[Connection], None], gone: Callable[[Connection], None]) -> None:
         self._free = free
         self._gone = gone

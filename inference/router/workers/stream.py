@@ -29,6 +29,20 @@ class EventStream:
     used again.
     """
 
+    __slots__ = (
+        "_background",
+        "_connect",
+        "_connecting",
+        "_connection",
+        "_idle",
+        "_request",
+        "_rest",
+        "_settle_s",
+        "_settling",
+        "_sink",
+        "_status",
+    )
+
     def __init__(
         self,
         idle: Callable[[], Connection | None],
