@@ -101,7 +101,8 @@ class Exchange:
             try:
                 answered = self._on_prefill(events) if leg is Leg.PREFILL else self._on_answer(events)
             finally:
-                await self._lane.flush()
+                if answered is None or self._prefill_open:  # else the end of the answer follows at once
+                    await self._lane.flush()
         if answered.leg is Leg.ANSWER:
             await self._settle()
         return self._with_cached(answered)

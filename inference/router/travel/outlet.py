@@ -120,12 +120,10 @@ class Lane:
         """Let the client have what was sent. Raises `ClientGone`."""
         await self._outlet.flush()
 
-    async def close(self, reason: FinishReason) -> None:
-        """Every answer is whole; `reason` holds for those of which no end was told (by a worker of release 0.1).
-        Raises `ClientGone`."""
+    def close(self, reason: FinishReason) -> None:
+        """Every answer is whole; `reason` holds for those of which no end was told (by a worker of release 0.1)."""
         for index in sorted(self._open):
             self._send(index, TokenDelta(token_ids=(), text="", finish=reason))
-        await self._outlet.flush()
 
     def _send(self, index: int, delta: TokenDelta) -> None:
         if index in self._to_echo:
@@ -230,18 +228,21 @@ class StreamOutlet:
         return frame
 
     async def finish(self, finished: Sequence[Finished], timings: Sequence[RequestTiming]) -> web.StreamResponse:
-        events = event(self._shape.usage(usage_of(finished))) if self._include_usage else b""
-        for timing in timings:
-            events += event(codec.encode(timing), "timings")
-        await self._writer.write(events + DONE)
-        return await self._writer.end()
+        if self._include_usage:
+            self._unsent.append(event(self._shape.usage(usage_of(finished))))
+        self._unsent += (event(codec.encode(timing), "timings") for timing in timings)
+        return await self._end(DONE)
 
     async def fail(self, error: ApiError) -> web.StreamResponse:
         """No [DONE]: a broken answer must not look complete."""
         if not self._writer.begun:
             raise error
-        await self._writer.write(event(codec.encode(error.body)))
-        return await self._writer.end()
+        return await self._end(event(codec.encode(error.body)))
+
+    async def _end(self, last: bytes) -> web.StreamResponse:
+        events = b"".join((*self._unsent, last))
+        self._unsent.clear()
+        return await self._writer.end(events)
 
 
 class WholeOutlet:

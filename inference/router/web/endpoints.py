@@ -194,7 +194,7 @@ class Endpoints:
         """All prompts of a request side by side. When one fails, the others are given up."""
         if len(parts) == 1:
             return [await self._relay_one(parts[0])]
-        tasks = [asyncio.create_task(self._relay_one(part)) for part in parts]
+        tasks = [asyncio.create_task(self._relay_one(part, among_others=True)) for part in parts]
         try:
             return await asyncio.gather(*tasks)
         finally:
@@ -202,11 +202,13 @@ class Endpoints:
                 task.cancel(_GIVEN_UP)
             await asyncio.wait(tasks)
 
-    async def _relay_one(self, part: _Part) -> tuple[Finished, RequestTiming]:
+    async def _relay_one(self, part: _Part, *, among_others: bool = False) -> tuple[Finished, RequestTiming]:
         """Relay one prompt; its record is closed on every way out."""
         try:
             finished, timing = await self._relay.answer(part.call, part.lane, part.record)
-            await part.lane.close(finished.reason)
+            part.lane.close(finished.reason)
+            if among_others:  # which may take long; else the end of the answer follows at once
+                await part.lane.flush()
         except ApiError as error:
             part.record.close_with(error)
             raise

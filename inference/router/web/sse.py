@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from aiohttp import web
 
 BEFORE_DATA, AFTER_DATA = b"data: ", b"\n\n"
 DONE = BEFORE_DATA + b"[DONE]" + AFTER_DATA
+
+
+#: So little fits into the buffers of a connection in which nothing waits.
+_FITS = 16 * 1024
 
 
 class ClientGone(Exception):
@@ -20,6 +24,15 @@ def event(data: bytes, name: str | None = None) -> bytes:
     """One event. data: a single line."""
     head = b"" if name is None else b"event: " + name.encode() + b"\n"
     return head + BEFORE_DATA + data + AFTER_DATA
+
+
+@contextmanager
+def _gone() -> Iterator[None]:
+    """Tell a client that is gone, or takes too long, as `ClientGone`."""
+    try:
+        yield
+    except (ConnectionError, TimeoutError) as error:
+        raise ClientGone(str(error)) from error
 
 
 class Outbox:
@@ -76,12 +89,20 @@ class EventWriter:
 
     async def write(self, events: bytes) -> None:
         """Raises `ClientGone`."""
-        async with self._patience(), self._turn:
-            response = self._response or await self._begin()
-            events, self._soon = self._soon + events, b""
-            await response.write(events)
-            if self._chunked is None and response.headers.get("Transfer-Encoding") == "chunked":
-                self._chunked = self._request.transport
+        if self._cannot_wait(events):
+            with _gone():
+                await self._write(events)
+        else:
+            async with self._turn, self._patience():
+                await self._write(events)
+
+    async def end(self, events: bytes = b"") -> web.StreamResponse:
+        """Write the last of it and close the answer. Raises `ClientGone`."""
+        if self._cannot_wait(events):
+            with _gone():
+                return await self._end(events)
+        async with self._turn, self._patience():
+            return await self._end(events)
 
     def flows(self) -> bool:
         """Whether a little more can be written without waiting: the answer is under way, in chunks, and all that was
@@ -109,22 +130,35 @@ class EventWriter:
         if events and self._chunked is not None:
             self._chunked.write(b"%x\r\n%b\r\n" % (len(events), events))
 
-    async def end(self) -> web.StreamResponse:
-        """Close the answer, which must have begun. Raises `ClientGone`."""
-        if self._response is None:
-            raise RuntimeError("nothing was written")
-        self.write_soon()
-        async with self._patience():
-            await self._response.write_eof()
-        return self._response
+    def _cannot_wait(self, events: bytes) -> bool:
+        """Whether so little can be written that it fits into buffers in which nothing is: then nobody has to have
+        patience, and one that can't wait needs no turn."""
+        transport = self._request.transport
+        return (
+            transport is not None
+            and len(events) <= _FITS
+            and not self._turn.locked()
+            and transport.get_write_buffer_size() == 0
+        )
 
     @asynccontextmanager
     async def _patience(self) -> AsyncIterator[None]:
-        try:
+        with _gone():
             async with asyncio.timeout(self._write_s):
                 yield
-        except (ConnectionError, TimeoutError) as error:
-            raise ClientGone(str(error)) from error
+
+    async def _write(self, events: bytes) -> None:
+        response = self._response or await self._begin()
+        events, self._soon = self._soon + events, b""
+        await response.write(events)
+        if self._chunked is None and response.headers.get("Transfer-Encoding") == "chunked":
+            self._chunked = self._request.transport
+
+    async def _end(self, events: bytes) -> web.StreamResponse:
+        response = self._response or await self._begin()
+        events, self._soon = self._soon + events, b""
+        await response.write_eof(events)
+        return response
 
     async def _begin(self) -> web.StreamResponse:
         self._response = web.StreamResponse(

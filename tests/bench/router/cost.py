@@ -52,11 +52,11 @@ def measure(fronts: Sequence[Front], rounds: int, requests: int) -> list[Costs]:
     """requests: of one sample of bursts; of paced ones a fifth."""
     costs = [Costs(front, {"burst": [], "paced": []}) for front in fronts]
     for front in fronts:
-        uvloop.run(_sample(front, "burst", max(BURST_AT_ONCE, requests // 4), BURST_AT_ONCE))  # connections, caches
+        uvloop.run(sample(front, "burst", max(BURST_AT_ONCE, requests // 4), BURST_AT_ONCE))  # connections, caches
     for turn in range(rounds):
         for cost in costs if turn % 2 == 0 else reversed(costs):
-            burst = uvloop.run(_sample(cost.front, "burst", requests, BURST_AT_ONCE))
-            paced = uvloop.run(_sample(cost.front, "paced", max(PACED_AT_ONCE, requests // 5), PACED_AT_ONCE))
+            burst = uvloop.run(sample(cost.front, "burst", requests, BURST_AT_ONCE))
+            paced = uvloop.run(sample(cost.front, "paced", max(PACED_AT_ONCE, requests // 5), PACED_AT_ONCE))
             cost.samples["burst"].append(burst)
             cost.samples["paced"].append(paced)
             print(
@@ -67,7 +67,8 @@ def measure(fronts: Sequence[Front], rounds: int, requests: int) -> list[Costs]:
     return costs
 
 
-async def _sample(front: Front, model: str, requests: int, at_once: int) -> Sample:
+async def sample(front: Front, model: str, requests: int, at_once: int) -> Sample:
+    """Have `front` answer so many requests of a model, so many at once."""
     callers = Callers(front.port)
 
     async def one(number: int) -> None:
@@ -78,10 +79,10 @@ async def _sample(front: Front, model: str, requests: int, at_once: int) -> Samp
 
     before, began = front.cpu_s(), time.perf_counter()
     await side_by_side(requests, at_once, one)
-    sample = Sample(requests, time.perf_counter() - began, front.cpu_s() - before)
+    taken = Sample(requests, time.perf_counter() - began, front.cpu_s() - before)
     callers.close()
     await asyncio.sleep(0.05)  # the connections are closed before the next one's turn
-    return sample
+    return taken
 
 
 def rows(costs: Sequence[Costs]) -> list[Row]:

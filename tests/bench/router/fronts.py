@@ -55,9 +55,10 @@ class Front:
         return chat_request(self.port, model, number, KEY)
 
     def cpu_s(self) -> float:
-        """Processor time that it used so far, of all its threads."""
-        times = self.process.cpu_times()
-        return float(times.user + times.system)
+        """Processor time that it used so far, of all its threads; by the scheduler's own account, which counts in
+        nanoseconds where psutil counts in hundredths of a second."""
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
     def rss_mib(self) -> float:
         return float(self.process.memory_info().rss) / 2**20
@@ -116,6 +117,16 @@ def vllm_router(directory: Path, ports: Mapping[str, list[int]], policy: str) ->
         argv += ["--prefill" if number < len(servers) // 2 else "--decode", server]
     with _running(f"vllm-router, {policy}", argv, port, "/health", directory / "router.log", {}) as front:
         front.ports = ports
+        yield front
+
+
+@contextlib.contextmanager
+def bare_proxy(directory: Path, ports: Mapping[str, list[int]]) -> Iterator[Front]:
+    """A proxy that only passes bytes on, in front of the vLLM stubs."""
+    directory.mkdir()
+    (port,) = free_ports(1)
+    argv = [sys.executable, "-m", "tests.bench.router.bare_proxy", str(port), ",".join(map(str, ports["vllm"]))]
+    with _running("bare proxy", argv, port, "/v1/models", directory / "proxy.log", {}) as front:
         yield front
 
 
