@@ -15,6 +15,8 @@ from inference.router.web.edge import error_answer, put_headers, translated
 
 #: How long the rest of a body is read that was refused, so that the client comes to read why.
 _REST_OF_BODY_S = 2.0
+#: How long what still comes is thrown away after the last answer.
+_LAST_WORD_S = 0.5
 #: How much of what is wrong with a request is told.
 _REASON_CHARACTERS = 100
 _log = structlog.get_logger()
@@ -23,7 +25,7 @@ _log = structlog.get_logger()
 class Connection(web.RequestHandler):
     """Made for each client that connects, with the handlers of `server`."""
 
-    __slots__ = ("_metrics",)
+    __slots__ = ("_last", "_metrics")
 
     def __init__(self, server: web.Server, config: RouterConfig, metrics: Metrics) -> None:
         super().__init__(
@@ -36,6 +38,7 @@ class Connection(web.RequestHandler):
             max_field_size=config.limits.max_header_bytes,
         )
         self._metrics = metrics
+        self._last: web.StreamResponse | None = None
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
@@ -52,6 +55,7 @@ class Connection(web.RequestHandler):
         response = error_answer(error, self._metrics)
         put_headers(request, response)
         response.force_close()
+        self._last = response
         return response
 
     async def finish_response(
@@ -60,7 +64,18 @@ class Connection(web.RequestHandler):
         """Every answer passes here."""
         if isinstance(resp, web.HTTPException):
             resp = error_answer(translated(request, resp), self._metrics)
-        return await super().finish_response(request, resp, start_time)
+        finished = await super().finish_response(request, resp, start_time)
+        if resp is self._last:
+            await self._end()
+        return finished
+
+    async def _end(self) -> None:
+        """Nothing that comes is read any more. To close at once would take the answer away from a client that is still
+        sending: its machine is told that the connection is broken, and may forget what has come."""
+        self.close()
+        if self.transport is not None and self.transport.can_write_eof():
+            self.transport.write_eof()
+        await asyncio.sleep(_LAST_WORD_S)
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
         """Of a body that can't be read its sender was told already."""
