@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 import structlog
@@ -25,7 +26,7 @@ _log = structlog.get_logger()
 class Connection(web.RequestHandler):
     """Made for each client that connects, with the handlers of `server`."""
 
-    __slots__ = ("_last", "_metrics")
+    __slots__ = ("_last", "_look", "_metrics", "_write_s")
 
     def __init__(self, server: web.Server, config: RouterConfig, metrics: Metrics) -> None:
         super().__init__(
@@ -39,6 +40,20 @@ class Connection(web.RequestHandler):
         )
         self._metrics = metrics
         self._last: web.StreamResponse | None = None
+        self._write_s = config.deadlines.client_write_s
+        self._look: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        """Much waits for the client to read it, and nothing is added until it has. That has an end: a whole answer has
+        no other, as a stream has."""
+        super().pause_writing()
+        if self.transport is not None:
+            self._look_later(self.transport, math.inf)
+
+    def resume_writing(self) -> None:
+        if self._look is not None:
+            self._look.cancel()
+        super().resume_writing()
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
@@ -76,6 +91,17 @@ class Connection(web.RequestHandler):
         if self.transport is not None and self.transport.can_write_eof():
             self.transport.write_eof()
         await asyncio.sleep(_LAST_WORD_S)
+
+    def _look_later(self, transport: asyncio.Transport, left: float) -> None:
+        self._look = self._loop.call_later(self._write_s, self._require_progress, transport, left)
+
+    def _require_progress(self, transport: asyncio.Transport, before: float) -> None:
+        """Cut off a client that took nothing since the last look. before: bytes that waited for it then."""
+        left = transport.get_write_buffer_size()
+        if left < before:
+            self._look_later(transport, left)
+        else:
+            transport.abort()
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
         """Of a body that can't be read its sender was told already."""

@@ -7,10 +7,11 @@ import dataclasses
 import json
 import time
 
+import psutil
 import pytest
 
 from inference.contracts.states import Role
-from tests.inference.router.conftest import KEY, LONG, PATIENT, SHORT, Bench, eventually
+from tests.inference.router.conftest import DEADLINES, KEY, LONG, PATIENT, SHORT, Bench, eventually
 from tests.inference.router.scripted import PIECES, Misstep
 
 
@@ -132,6 +133,38 @@ async def test_a_client_that_does_not_read_is_let_go(bench: Bench) -> None:
     await client.reader.readuntil(b"xxx")
     await eventually(lambda: worker.streams["generate"] == 0, within_s=15)
     await bench.at_rest()
+    await client.leave()
+
+
+def connections_at(port: int) -> list[object]:
+    """Of the router of this process, with clients."""
+    mine = psutil.Process().net_connections("tcp4")
+    return [each for each in mine if each.laddr.port == port and each.status == psutil.CONN_ESTABLISHED]
+
+
+async def test_a_client_that_does_not_read_a_whole_answer_is_let_go(bench: Bench) -> None:
+    """Its connection must not keep the answer in memory for ever."""
+    bench.worker(Role.UNIFIED, pieces=("x" * 100_000,) * 400)
+    bench.deadlines = dataclasses.replace(DEADLINES, client_write_s=0.3)
+    await bench.start()
+    client = LeavingClient(bench)
+    await client.ask(SHORT, stream=False)
+    await client.reader.readuntil(b"xxx")
+    await eventually(lambda: not connections_at(bench.router.port))
+    await client.leave()
+
+
+async def test_a_client_that_reads_slowly_gets_a_whole_answer(bench: Bench) -> None:
+    bench.worker(Role.UNIFIED, pieces=("x" * 100_000,) * 400)
+    bench.deadlines = dataclasses.replace(DEADLINES, client_write_s=0.3)
+    await bench.start()
+    client = LeavingClient(bench)
+    await client.ask(SHORT, stream=False)
+    read = 0
+    async with asyncio.timeout(20):
+        while read < 6_400_000:
+            read += (await client.reader.read(1_000_000)).count(b"x")
+            await asyncio.sleep(0.04)
     await client.leave()
 
 
