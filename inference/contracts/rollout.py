@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class RolloutPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RolloutPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """step: share of each pool's workers that is changed at a time, above 0 up to 1; None changes one prefill and one
     decode worker at a time. observe_s: seconds for which a step must be well before the next. max_error_rate,
     max_slo_miss_rate: beyond these shares of its requests the candidate is taken back. min_requests: fewer than this,

@@ -21,7 +21,7 @@ class Waits(msgspec.Struct, frozen=True, kw_only=True):
     total_s: float = 1800.0
 
 
-class RoutingPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RoutingPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """local_prefill_auto: a decode worker reads a prompt itself where it can do so beside its answers within the
     promised TPOT, by its measured pace, and not by the fixed limit; until both are known that counts. handoff_failure:
     what becomes of a request whose KV did not arrive.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import msgspec.inspect
 import pytest
 
 from inference.contracts import codec
@@ -10,6 +11,7 @@ from inference.contracts.generation import Finished, GenerateRequest, StreamEven
 from inference.contracts.histogram import Histogram
 from inference.contracts.prompts import Prompt, TextPrompt
 from inference.contracts.reports import NodeReport
+from inference.contracts.routing import KeyTable, RoutingTable
 from inference.contracts.specs import EngineSettings, NodeSpec, WorkerSpec
 from inference.contracts.states import FinishReason, PrefillPath, Role, WorkerDesired
 from inference.contracts.timings import Counter, Gauge, Latency, Window
@@ -69,6 +71,31 @@ def test_fields_of_a_newer_peer_are_ignored() -> None:
     data = b'{"request_id":"r","ticket_id":"t","path":"local","invented_later":[1,2]}'
     expected = GenerateRequest(request_id="r", ticket_id="t", path=PrefillPath.LOCAL)
     assert codec.decode(data, GenerateRequest) == expected
+
+
+@pytest.mark.parametrize("kind", [NodeSpec, NodeReport, RoutingTable, KeyTable])
+def test_no_message_between_releases_refuses_a_field_that_a_newer_one_has(kind: type[msgspec.Struct]) -> None:
+    """At any depth: routers and agents run on while the control plane is upgraded."""
+    strict = [each.__name__ for each in structs_of(kind) if each.__struct_config__.forbid_unknown_fields]
+    assert strict == []
+    assert len(structs_of(kind)) > 1
+
+
+def structs_of(kind: type[msgspec.Struct]) -> set[type[msgspec.Struct]]:
+    """`kind` and all structs that it is made of."""
+    found: set[type[msgspec.Struct]] = set()
+    waiting: list[object] = [msgspec.inspect.type_info(kind)]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, msgspec.inspect.StructType):
+            if each.cls not in found:
+                found.add(each.cls)
+                waiting.extend(field.type for field in each.fields)
+        elif isinstance(each, msgspec.inspect.Type):
+            for name in each.__struct_fields__:
+                inner = getattr(each, name)
+                waiting.extend(inner if isinstance(inner, tuple) else (inner,))
+    return found
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ Bodies and answers are `msgspec` structs: the same ones that travel on the wire 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -41,7 +42,8 @@ _TYPES = {
 
 
 def body(request: Request, kind: type[T]) -> T:
-    """The request's JSON as a `kind`.
+    """The request's JSON as a `kind`. A field that it does not know is refused at any depth: a slip of the pen must not
+    pass for the default. (Messages between releases are read with more tolerance, by the same structs.)
 
     Raises:
         Invalid: with the field at fault and what was expected there.
@@ -52,10 +54,31 @@ def body(request: Request, kind: type[T]) -> T:
             "Text can't contain the character U+0000.", code="invalid_body", field=".".join(unstorable) or None
         )
     try:
-        return msgspec.convert(data, kind, strict=True)
+        wanted = msgspec.convert(data, kind, strict=True)
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$")
         raise Invalid(_plain(message), code="invalid_body", field=_field(message, where)) from error
+    if (unknown := _unknown_field(data, wanted)) is not None:
+        raise Invalid(f"There is no field {unknown[-1]!r} here.", code="invalid_body", field=".".join(unknown))
+    return wanted
+
+
+def _unknown_field(data: Any, wanted: Any) -> tuple[str, ...] | None:
+    """The path of the first field in `data` that `wanted`, which was made of it, has no place for."""
+    parts: Iterable[tuple[str, Any, Any]] = ()
+    if isinstance(wanted, msgspec.Struct):
+        known = dict(zip(wanted.__struct_encode_fields__, wanted.__struct_fields__, strict=True))
+        if strange := data.keys() - known.keys() - {wanted.__struct_config__.tag_field}:
+            return (min(strange),)
+        parts = ((name, part, getattr(wanted, known[name])) for name, part in data.items() if name in known)
+    elif isinstance(wanted, dict):
+        parts = ((name, part, wanted[name]) for name, part in data.items() if name in wanted)
+    elif isinstance(wanted, (list, tuple)):
+        parts = ((str(at), *pair) for at, pair in enumerate(zip(data, wanted, strict=True)))
+    for name, part, made in parts:
+        if (inner := _unknown_field(part, made)) is not None:
+            return (name, *inner)
+    return None
 
 
 def _holder_of_nul(value: Any) -> tuple[str, ...] | None:

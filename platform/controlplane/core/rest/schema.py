@@ -213,9 +213,10 @@ def _json_schema(kind: Any) -> dict[str, Any]:
 
 
 def add_components(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """drf-spectacular hook: put the collected components in, and mark bodies that have required fields as required."""
+    """drf-spectacular hook: put the collected components in, mark bodies that have required fields as required, and say
+    that what bodies are made of takes no other fields (see `api.body`)."""
     schemas = result.setdefault("components", {}).setdefault("schemas", {})
-    schemas.update(sorted(_components.items()))
+    schemas.update((name, dict(component)) for name, component in sorted(_components.items()))
     for path in result["paths"].values():
         for operation in path.values():
             if isinstance(operation, dict) and "requestBody" in operation:
@@ -223,7 +224,26 @@ def add_components(result: dict[str, Any], **_: Any) -> dict[str, Any]:
                     schemas.get(_name(media["schema"]), {}).get("required")
                     for media in operation["requestBody"]["content"].values()
                 )
+                for name in _mentioned(operation["requestBody"], schemas):
+                    if "properties" in schemas[name]:
+                        schemas[name]["additionalProperties"] = False
     return result
+
+
+def _mentioned(part: Any, schemas: Mapping[str, Any]) -> set[str]:
+    """Names of all components that `part` is made of."""
+    found: set[str] = set()
+    waiting = [part]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            if (name := _name(each)) in schemas and name not in found:
+                found.add(name)
+                waiting.append(schemas[name])
+            waiting.extend(each.values())
+        elif isinstance(each, list):
+            waiting.extend(each)
+    return found
 
 
 def _name(schema: dict[str, Any]) -> str:

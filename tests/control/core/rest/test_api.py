@@ -22,9 +22,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     low: int
 
 
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """As one that travels between releases, too: on its own it takes what it does not know."""
+
+    high: int = 1
+
+
 class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str
     limits: Limits | None = None
+    target: Target = Target()
+    targets: tuple[Target, ...] = ()
+    named: dict[str, Target] = {}
 
 
 def request(content: Any) -> Request:
@@ -52,6 +61,9 @@ def test_a_right_body_is_read_as_its_struct() -> None:
         ({"name": "a", "limits": {"low": "1"}}, "limits.low"),
         ({"name": "a", "limits": {}}, "limits.low"),
         ({"name": "a", "naem": "b"}, "naem"),
+        ({"name": "a", "target": {"hihg": 2}}, "target.hihg"),
+        ({"name": "a", "targets": [{"high": 2}, {"hihg": 2}]}, "targets.1.hihg"),
+        ({"name": "a", "named": {"b": {"hihg": 2}}}, "named.b.hihg"),
         ([], None),
         ("a", None),
     ],
