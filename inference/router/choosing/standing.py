@@ -46,11 +46,11 @@ class StepPace:
     least squares through what was measured, the newest counting most. It never falls; where the number of answers
     hardly varied, it is flat."""
 
-    __slots__ = ("_more_s", "_products", "_running", "_seconds", "_squares", "_weight", "mean_s")
+    __slots__ = ("_base_s", "_more_s", "_products", "_running", "_seconds", "_squares", "_weight", "mean_s")
 
     def __init__(self) -> None:
         self._weight = self._running = self._seconds = self._squares = self._products = 0.0
-        self._more_s = 0.0
+        self._base_s = self._more_s = 0.0
         self.mean_s: float | None = None
 
     def add(self, seconds: float, tokens: int, running: int) -> None:
@@ -58,7 +58,7 @@ class StepPace:
         nothing."""
         if tokens <= 0 or seconds <= 0:
             return
-        kept = _KEPT_STEPS
+        running, kept = max(1, running), _KEPT_STEPS
         self._weight = kept * self._weight + tokens
         self._running = kept * self._running + tokens * running
         self._seconds = kept * self._seconds + seconds
@@ -70,12 +70,11 @@ class StepPace:
         covariance = self._products / self._weight - running_mean * self.mean_s
         # As if a difference of one answer had been seen to make none: so a small spread of noise makes no steep line.
         self._more_s = min(max(0.0, covariance / (variance + 1.0)), self.mean_s / running_mean)
+        self._base_s = self.mean_s - self._more_s * running_mean
 
     def at(self, running: float) -> float | None:
         """With so many answers at once; None when nothing was measured."""
-        if self.mean_s is None:
-            return None
-        return self.mean_s + self._more_s * (running - self._running / self._weight)
+        return None if self.mean_s is None else self._base_s + self._more_s * running
 
 
 @dataclass(slots=True, eq=False)
