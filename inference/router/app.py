@@ -24,7 +24,7 @@ from inference.router.admission.limiter import Limiter, OwnLimiter
 from inference.router.admission.minute import WINDOW_S
 from inference.router.admission.shared_limiter import SharedLimiter
 from inference.router.choosing.load import LiveRequests
-from inference.router.config import RouterConfig
+from inference.router.config import CannotListen, RouterConfig
 from inference.router.table import TableKeeper
 from inference.router.telling.metrics import Metrics
 from inference.router.telling.shared_metrics import SharedMetrics
@@ -106,14 +106,18 @@ class Router:
         server = self._runner.server
         if server is None:
             raise RuntimeError("aiohttp made no server")
-        self._listener = await asyncio.get_running_loop().create_server(
-            partial(Connection, server, self.config, self._own_metrics),
-            self.config.host,
-            self.config.port,
-            ssl=_tls(self.config),
-            reuse_port=bool(self.config.number) or None,
-            backlog=_BACKLOG,
-        )
+        tls = _tls(self.config)
+        try:
+            self._listener = await asyncio.get_running_loop().create_server(
+                partial(Connection, server, self.config, self._own_metrics),
+                self.config.host,
+                self.config.port,
+                ssl=tls,
+                reuse_port=bool(self.config.number) or None,
+                backlog=_BACKLOG,
+            )
+        except OSError as error:
+            raise CannotListen(self.config, error) from error
         if self.config.number in ("", "0"):  # of several processes the first one asks for all
             self._trials = [asyncio.create_task(keep_running(self.pairs.run))]
         _log.info("router listens", host=self.config.host, port=self.port)
@@ -160,7 +164,11 @@ class Router:
 
 @asynccontextmanager
 async def running(config: RouterConfig) -> AsyncIterator[Router]:
-    """A router that serves until the block is left."""
+    """A router that serves until the block is left.
+
+    Raises:
+        CannotListen: its address can't be had.
+    """
     redis = _connect(config)
     router = Router(config, redis)
     followers: list[asyncio.Task[None]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import ssl
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ ENV_PREFIX = "TANDEM_ROUTER_"
 #: Number of one of several processes behind one port, and the directory of their sockets; set by who starts them.
 NUMBER = ENV_PREFIX + "NUMBER"
 SIBLINGS = ENV_PREFIX + "SIBLINGS"
+
+_LARGEST_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,14 @@ class RouterConfig:
     intervals: Intervals = Intervals()
 
 
+class CannotListen(OSError):
+    """The configured address can't be had, because of `error`."""
+
+    def __init__(self, config: RouterConfig, error: OSError) -> None:
+        remedy = f"name another with --port or {ENV_PREFIX}PORT, --host or {ENV_PREFIX}HOST"
+        super().__init__(f"can't listen on {config.host}, port {config.port}: {error.strerror or error}: {remedy}")
+
+
 def read_config(env: Mapping[str, str], *, host: str | None = None, port: int | None = None) -> RouterConfig:
     """The configuration from environment variables; `host` and `port` win over them.
 
@@ -114,7 +125,8 @@ def read_config(env: Mapping[str, str], *, host: str | None = None, port: int | 
     example TANDEM_ROUTER_IDLE_S=20.
 
     Raises:
-        ValueError: a needed variable is missing, a number is none or not positive, or a file holds no certificates.
+        ValueError: a needed variable is missing, a number is none, not positive or without end, there is no such port,
+            or a file holds no certificates.
         OSError: the file with the secret can't be read.
     """
     redis_url = env.get("REDIS_URL")
@@ -123,6 +135,8 @@ def read_config(env: Mapping[str, str], *, host: str | None = None, port: int | 
     if bool(env.get(ENV_PREFIX + "TLS_CERT_FILE")) != bool(env.get(ENV_PREFIX + "TLS_KEY_FILE")):
         raise ValueError(f"{ENV_PREFIX}TLS_CERT_FILE and {ENV_PREFIX}TLS_KEY_FILE are set together, or neither")
     chosen_port = port if port is not None else int(_number(env, "PORT", 8080, zero_allowed=True))
+    if not 0 <= chosen_port <= _LARGEST_PORT:
+        raise ValueError(f"the port is {chosen_port}: name one up to {_LARGEST_PORT} with --port or {ENV_PREFIX}PORT")
     return RouterConfig(
         redis_url=redis_url,
         cluster_secret=read_cluster_secret(env),
@@ -160,6 +174,6 @@ def _number(env: Mapping[str, str], name: str, default: float, *, zero_allowed: 
         number = type(default)(text)
     except ValueError:
         raise ValueError(f"{ENV_PREFIX}{name} is {text!r}: a number is needed") from None
-    if number < 0 or (number == 0 and not zero_allowed):
-        raise ValueError(f"{ENV_PREFIX}{name} is {text!r}: it must be positive")
+    if not 0 <= number < math.inf or (number == 0 and not zero_allowed):
+        raise ValueError(f"{ENV_PREFIX}{name} is {text!r}: it must be positive and finite")
     return number

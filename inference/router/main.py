@@ -15,7 +15,7 @@ import uvloop
 from inference.process.garbage import collect_seldom
 from inference.process.logs import configure_logging
 from inference.router.app import running
-from inference.router.config import RouterConfig, read_config
+from inference.router.config import CannotListen, RouterConfig, read_config
 from inference.router.processes import run_processes, watch_parent
 
 
@@ -33,11 +33,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         config = read_config(os.environ, host=options.host, port=options.port)
     except (ValueError, OSError) as error:
-        print(f"router: {error}", file=sys.stderr)  # noqa: T201 - for the person at the terminal
-        return 2
+        return _end_with(error)
     configure_logging(os.environ)
-    uvloop.run(_serve(config) if options.processes == 1 else run_processes(config, options.processes))
+    try:
+        uvloop.run(_serve(config) if options.processes == 1 else run_processes(config, options.processes))
+    except CannotListen as error:
+        return _end_with(error)
     return 0
+
+
+def _end_with(error: Exception) -> int:
+    print(f"router: {error}", file=sys.stderr)  # noqa: T201 - for the person at the terminal
+    return 2
 
 
 async def _serve(config: RouterConfig) -> None:

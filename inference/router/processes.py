@@ -21,7 +21,7 @@ import structlog
 
 from inference.router.admission.key_limits import KeyLimits
 from inference.router.admission.ledger import Ledger
-from inference.router.config import ENV_PREFIX, NUMBER, SIBLINGS, RouterConfig
+from inference.router.config import ENV_PREFIX, NUMBER, SIBLINGS, CannotListen, RouterConfig
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _LIVED_S = 0.5, 10.0, 30.0
 _KILL_AFTER_S = 10.0
@@ -32,22 +32,22 @@ async def run_processes(config: RouterConfig, count: int) -> None:
     """Keep `count` routers alive until told to stop (SIGINT, SIGTERM), then let all of them end.
 
     Raises:
-        OSError: the port can't be had.
+        CannotListen: the port can't be had.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, stop.set)
-    with _held_port(config.host, config.port) as port, tempfile.TemporaryDirectory(prefix="tandem-router-") as siblings:
+    with _held_port(config) as port, tempfile.TemporaryDirectory(prefix="tandem-router-") as siblings:
         _log.info("routers listen", host=config.host, port=port, processes=count)
         ledger = Ledger(KeyLimits(config.limits.retry_after_s), time.monotonic)
         async with ledger.served(Path(siblings)), asyncio.TaskGroup() as keepers:
             for number in range(count):
-                keepers.create_task(_Kept(config, port, siblings, number).keep(stop))
+                keepers.create_task(Kept(config, port, siblings, number).keep(stop))
 
 
-class _Kept:
-    """One router process, started again whenever it ends."""
+class Kept:
+    """One router process, started again whenever it ends, and until it can be started."""
 
     def __init__(self, config: RouterConfig, port: int, siblings: str, number: int) -> None:
         self._config = config
@@ -67,19 +67,28 @@ class _Kept:
         try:
             while not stop.is_set():
                 began = loop.time()
-                process = await asyncio.create_subprocess_exec(
-                    *self._command, env=self._environment, stdin=asyncio.subprocess.PIPE, start_new_session=True
-                )
-                ended = asyncio.create_task(process.wait())
-                await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                code = await self._run(stopping)
                 if stop.is_set():
-                    await self._end(process, ended)
                     return
                 pause = _FIRST_PAUSE_S if loop.time() - began > _LIVED_S else min(2 * pause, _LONGEST_PAUSE_S)
-                _log.error("a router ended, it is started again", number=self._number, code=process.returncode)
+                _log.error("a router ended, it is started again", number=self._number, code=code)
                 await asyncio.wait({stopping}, timeout=pause)
         finally:
             stopping.cancel()
+
+    async def _run(self, stopping: asyncio.Task[bool]) -> int | str | None:
+        """Start it, and let it run until it ends or all are to; how it ended."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._command, env=self._environment, stdin=asyncio.subprocess.PIPE, start_new_session=True
+            )
+        except OSError as error:  # too many processes, say: the others go on
+            return str(error)
+        ended = asyncio.create_task(process.wait())
+        await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not ended.done():
+            await self._end(process, ended)
+        return process.returncode
 
     async def _end(self, process: asyncio.subprocess.Process, ended: asyncio.Task[int]) -> None:
         """Streams end first; who does not end is killed."""
@@ -93,12 +102,18 @@ class _Kept:
 
 
 @contextlib.contextmanager
-def _held_port(host: str, port: int) -> Iterator[int]:
+def _held_port(config: RouterConfig) -> Iterator[int]:
     """A port that this process and its children may bind, and nobody else: bound, but without listening."""
-    family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    with socket.socket(family, kind) as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        held.bind(address)
+    with contextlib.ExitStack() as stack:
+        try:
+            family, kind, _, _, address = socket.getaddrinfo(
+                config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            held = stack.enter_context(socket.socket(family, kind))
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            held.bind(address)
+        except OSError as error:
+            raise CannotListen(config, error) from error
         yield int(held.getsockname()[1])
 
 

@@ -45,7 +45,10 @@ def test_secrets_are_not_printed() -> None:
         ({"TANDEM_CLUSTER_SECRET": ""}, "TANDEM_CLUSTER_SECRET"),
         ({"TANDEM_ROUTER_IDLE_S": "soon"}, "TANDEM_ROUTER_IDLE_S"),
         ({"TANDEM_ROUTER_IDLE_S": "0"}, "TANDEM_ROUTER_IDLE_S"),
+        ({"TANDEM_ROUTER_IDLE_S": "nan"}, "TANDEM_ROUTER_IDLE_S"),
+        ({"TANDEM_ROUTER_IDLE_S": "inf"}, "TANDEM_ROUTER_IDLE_S"),
         ({"TANDEM_ROUTER_PORT": "x"}, "TANDEM_ROUTER_PORT"),
+        ({"TANDEM_ROUTER_PORT": "70000"}, "TANDEM_ROUTER_PORT"),
     ],
 )
 def test_what_is_missing_or_wrong_is_named(env: dict[str, str], named: str) -> None:

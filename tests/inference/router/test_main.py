@@ -88,6 +88,25 @@ def test_it_says_what_is_missing_and_ends() -> None:
     assert done.stderr.startswith("router: REDIS_URL is not set")
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_it_says_that_its_port_is_taken_and_ends(tmp_path: Path, processes: int) -> None:
+    env = os.environ | {
+        "REDIS_URL": "redis://127.0.0.1:1",
+        "TANDEM_CLUSTER_SECRET": SECRET,
+        "TANDEM_DATA": str(tmp_path),
+    }
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "inference.router", "--port", str(port), "--processes", str(processes)]
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert f"router: can't listen on 127.0.0.1, port {port}: " in done.stderr
+    assert "--port or TANDEM_ROUTER_PORT" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_it_imports_neither_torch_nor_django() -> None:
     code = "import sys, inference.router.main; print(sorted({'torch', 'django', 'transformers'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import aiohttp
 import psutil
@@ -20,6 +21,8 @@ import pytest
 from inference.contracts import auth
 from inference.contracts.routing import ServingKeyEntry
 from inference.contracts.states import Role
+from inference.router.config import read_config
+from inference.router.processes import Kept
 from inference.testing.valkey import ValkeyServer
 from tests.inference.router.conftest import KEY, MODEL, SHORT, Bench, eventually
 from tests.inference.router.scripted import SECRET, Misstep
@@ -114,6 +117,25 @@ async def test_requests_go_to_all_of_them_and_one_that_dies_is_replaced(
     processes.send_signal(signal.SIGTERM)
     assert await asyncio.to_thread(processes.wait, 30) == 0
     assert not psutil.wait_procs(children, timeout=5)[1]
+
+
+async def test_one_that_can_not_be_started_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, valkey_server_for_routers: ValkeyServer
+) -> None:
+    """For want of processes or memory, at that moment: no reason for the others to end."""
+    env = {"REDIS_URL": valkey_server_for_routers.url, "TANDEM_CLUSTER_SECRET": SECRET}
+    kept, stop, tries = Kept(read_config(env), 1, str(tmp_path), 0), asyncio.Event(), 0
+
+    async def start(*_: object, **__: object) -> NoReturn:
+        nonlocal tries
+        tries += 1
+        if tries == 2:
+            stop.set()
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+    await kept.keep(stop)
+    assert tries == 2
 
 
 async def test_they_end_when_the_process_that_started_them_is_killed(
