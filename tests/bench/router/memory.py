@@ -19,8 +19,8 @@ SETTINGS = {"TANDEM_ROUTER_PREFIX_BLOCKS": "2000"}
 _AT_ONCE = 32
 _LEAVE, _OF = 3, 10
 _LOOKS = 100
-#: Requests of the last minute are remembered for their key's rate: before so many seconds, memory may grow.
-_SETTLE_S, _SETTLE_SHARE = 65.0, 0.4
+#: Requests of the last minute are remembered for the rate of their key, in tables that grow by doubling.
+_SETTLE_S = 130.0
 _FLAT = 0.02
 
 
@@ -32,44 +32,47 @@ class Look:
 
 
 def rows(front: Front, requests: int) -> list[Row]:
-    looks = uvloop.run(_measure(front, requests))
-    settled = [look for look in looks if look.seconds >= _SETTLE_S and look.requests >= requests * _SETTLE_SHARE]
-    settled = settled or looks[int(len(looks) * _SETTLE_SHARE) :]
-    part = max(1, len(settled) // 5)
-    begin, end = (statistics.median(look.rss_mib for look in some) for some in (settled[:part], settled[-part:]))
-    since = looks[-1].requests - settled[0].requests
+    settle_s = _SETTLE_S if requests >= _LOOKS * 100 else 0.0
+    looks = uvloop.run(_measure(front, requests, settle_s))
+    part = max(1, len(looks) // 5)
+    begin, end = (statistics.median(look.rss_mib for look in some) for some in (looks[:part], looks[-part:]))
     return [
         Row(
             name=f"memory over {requests:,} requests, {_LEAVE * 100 // _OF} % of them left by the client in the middle",
             unit="MiB",
             value=end,
-            compared_with=f"{since:,} requests before",
+            compared_with=f"{requests * 4 // 5:,} requests before",
             reference=begin,
             ratio=end / begin - 1,
             target=_FLAT,
             better="at most",
             judged="share",
-            note=f"{looks[0].rss_mib:.1f} MiB at first, {looks[-1].seconds:.0f} s",
+            note=f"after {settle_s:.0f} s of the same; {looks[-1].seconds:.0f} s",
             details={"looks": [[look.requests, round(look.seconds, 1), round(look.rss_mib, 2)] for look in looks]},
         )
     ]
 
 
-async def _measure(front: Front, requests: int) -> list[Look]:
+async def _measure(front: Front, requests: int, settle_s: float) -> list[Look]:
     callers, began = Callers(front.port), time.perf_counter()
     looks: list[Look] = []
     every = max(1, requests // _LOOKS)
 
-    async def one(number: int) -> None:
-        if number % every == 0:
-            looks.append(Look(number, time.perf_counter() - began, front.rss_mib()))
+    async def ask(number: int) -> None:
         leave = number % _OF < _LEAVE
         async with callers.one() as caller:
             seen = await caller.stream(front.request("held" if leave else "burst", number), leave=leave)
         if not leave and seen.tokens < TOKENS:
             raise RuntimeError(f"{front.name} gave {seen.tokens} tokens of {TOKENS}")
 
-    await side_by_side(requests, _AT_ONCE, one)
-    looks.append(Look(requests, time.perf_counter() - began, front.rss_mib()))
+    async def ask_and_look(number: int) -> None:
+        if number % every == 0:
+            looks.append(Look(number, time.perf_counter() - began, front.rss_mib()))
+        await ask(number)
+
+    while time.perf_counter() - began < settle_s:
+        await side_by_side(1000, _AT_ONCE, ask)
+    began = time.perf_counter()
+    await side_by_side(requests, _AT_ONCE, ask_and_look)
     callers.close()
     return looks
