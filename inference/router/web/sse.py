@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -14,6 +15,9 @@ DONE = BEFORE_DATA + b"[DONE]" + AFTER_DATA
 
 #: So little fits into the buffers of a connection in which nothing waits.
 _FITS = 16 * 1024
+
+#: So many streams are written to before the loop looks for what else has come.
+_AT_A_TIME = 8
 
 
 class ClientGone(Exception):
@@ -39,11 +43,13 @@ class Outbox:
     """Writes what several streams have for their clients right after each other, once all is read that has come.
 
     A client that waits is woken by a write, which costs more than the write itself. Clients of one machine, or behind
-    one proxy, are still awake for the writes that follow at once.
+    one proxy, are still awake for the writes that follow at once. But a step of a worker brings tokens of all its
+    streams together, and whoever asks for something new meanwhile must not wait until all are written: after a few the
+    loop looks for that first.
     """
 
     def __init__(self) -> None:
-        self._writers: list[EventWriter] = []
+        self._writers: deque[EventWriter] = deque()
 
     def add(self, writer: EventWriter) -> None:
         """`writer` has something to write, soon."""
@@ -52,9 +58,10 @@ class Outbox:
         self._writers.append(writer)
 
     def _write(self) -> None:
-        writers, self._writers = self._writers, []
-        for writer in writers:
-            writer.write_soon()
+        for _ in range(min(_AT_A_TIME, len(self._writers))):
+            self._writers.popleft().write_soon()
+        if self._writers:
+            asyncio.get_running_loop().call_soon(self._write)
 
 
 class EventWriter:
