@@ -90,7 +90,10 @@ class Relay:
             finally:
                 record.used(*journey.tokens_used)
                 place.leave()
-                room.freed()
+                if journey.ticket is not None:
+                    room.freed()
+                else:
+                    room.has_room()  # it held nothing; a call that it may have had is for the next
             return answered.finished, record.complete(answered.finished, answered.leg is Leg.ANSWER)
 
     def room(self, deployment: str) -> WaitingRoom:

@@ -124,6 +124,16 @@ async def test_too_many_that_wait_are_refused_with_advice(bench: Bench) -> None:
     await bench.at_rest()
 
 
+async def test_the_advice_is_by_requests_that_gave_room_back_and_not_by_refused_ones(bench: Bench) -> None:
+    """Else it would be the shorter the more are refused."""
+    worker = bench.worker(Role.UNIFIED)
+    worker.missteps["reserve"] = FULL
+    await bench.start(retry_after_s=7)
+    assert [status for status, _ in [await bench.chat(SHORT) for _ in range(4)]] == [503] * 4
+    assert bench.router.waiting("chat").advice_s == 7
+    await bench.at_rest()
+
+
 async def test_nobody_waits_beyond_the_time_at_which_he_wants_his_first_token(bench: Bench) -> None:
     worker = bench.worker(Role.UNIFIED)
     worker.missteps["reserve"] = FULL
