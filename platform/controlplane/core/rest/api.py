@@ -42,8 +42,9 @@ _TYPES = {
 
 
 def body(request: Request, kind: type[T]) -> T:
-    """The request's JSON as a `kind`. A field that it does not know is refused at any depth: a slip of the pen must not
-    pass for the default. (Messages between releases are read with more tolerance, by the same structs.)
+    """The request's JSON as a `kind`. One that refuses fields that it does not know does so at any depth: a slip of the
+    pen must not pass for the default. (What it is made of travels between releases, too, and is read with more
+    tolerance there.)
 
     Raises:
         Invalid: with the field at fault and what was expected there.
@@ -58,27 +59,25 @@ def body(request: Request, kind: type[T]) -> T:
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$")
         raise Invalid(_plain(message), code="invalid_body", field=_field(message, where)) from error
-    if (unknown := _unknown_field(data, wanted)) is not None:
-        raise Invalid(f"There is no field {unknown[-1]!r} here.", code="invalid_body", field=".".join(unknown))
+    if isinstance(wanted, msgspec.Struct) and wanted.__struct_config__.forbid_unknown_fields:
+        _require_known(data, wanted)
     return wanted
 
 
-def _unknown_field(data: Any, wanted: Any) -> tuple[str, ...] | None:
-    """The path of the first field in `data` that `wanted`, which was made of it, has no place for."""
+def _require_known(data: Any, wanted: Any, where: str = "") -> None:
+    """Raises `Invalid` for a field in `data` that `wanted`, which was made of it, has no place for."""
     parts: Iterable[tuple[str, Any, Any]] = ()
     if isinstance(wanted, msgspec.Struct):
         known = dict(zip(wanted.__struct_encode_fields__, wanted.__struct_fields__, strict=True))
-        if strange := data.keys() - known.keys() - {wanted.__struct_config__.tag_field}:
-            return (min(strange),)
-        parts = ((name, part, getattr(wanted, known[name])) for name, part in data.items() if name in known)
+        for name in sorted(data.keys() - known.keys() - {wanted.__struct_config__.tag_field}):
+            raise Invalid(f"There is no field {name!r} here.", code="invalid_body", field=f"{where}.{name}".lstrip("."))
+        parts = ((f".{name}", part, getattr(wanted, known[name])) for name, part in data.items() if name in known)
     elif isinstance(wanted, dict):
-        parts = ((name, part, wanted[name]) for name, part in data.items() if name in wanted)
+        parts = ((f".{name}", part, wanted[name]) for name, part in data.items() if name in wanted)
     elif isinstance(wanted, (list, tuple)):
-        parts = ((str(at), *pair) for at, pair in enumerate(zip(data, wanted, strict=True)))
+        parts = ((f"[{at}]", *pair) for at, pair in enumerate(zip(data, wanted, strict=True)))
     for name, part, made in parts:
-        if (inner := _unknown_field(part, made)) is not None:
-            return (name, *inner)
-    return None
+        _require_known(part, made, where + name)
 
 
 def _holder_of_nul(value: Any) -> tuple[str, ...] | None:

@@ -214,7 +214,7 @@ def _json_schema(kind: Any) -> dict[str, Any]:
 
 def add_components(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     """drf-spectacular hook: put the collected components in, mark bodies that have required fields as required, and say
-    that what bodies are made of takes no other fields (see `api.body`)."""
+    that what a body is made of takes no other fields where the body takes none (see `api.body`)."""
     schemas = result.setdefault("components", {}).setdefault("schemas", {})
     schemas.update((name, dict(component)) for name, component in sorted(_components.items()))
     for path in result["paths"].values():
@@ -224,14 +224,14 @@ def add_components(result: dict[str, Any], **_: Any) -> dict[str, Any]:
                     schemas.get(_name(media["schema"]), {}).get("required")
                     for media in operation["requestBody"]["content"].values()
                 )
-                for name in _mentioned(operation["requestBody"], schemas):
-                    if "properties" in schemas[name]:
-                        schemas[name]["additionalProperties"] = False
+                for media in operation["requestBody"]["content"].values():
+                    if schemas.get(_name(media["schema"]), {}).get("additionalProperties") is False:
+                        _take_no_other_fields(media["schema"], schemas)
     return result
 
 
-def _mentioned(part: Any, schemas: Mapping[str, Any]) -> set[str]:
-    """Names of all components that `part` is made of."""
+def _take_no_other_fields(part: Any, schemas: Mapping[str, dict[str, Any]]) -> None:
+    """Say so of all components that `part` is made of."""
     found: set[str] = set()
     waiting = [part]
     while waiting:
@@ -240,10 +240,11 @@ def _mentioned(part: Any, schemas: Mapping[str, Any]) -> set[str]:
             if (name := _name(each)) in schemas and name not in found:
                 found.add(name)
                 waiting.append(schemas[name])
+            if "properties" in each:
+                each["additionalProperties"] = False
             waiting.extend(each.values())
         elif isinstance(each, list):
             waiting.extend(each)
-    return found
 
 
 def _name(schema: dict[str, Any]) -> str:

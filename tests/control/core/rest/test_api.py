@@ -62,7 +62,7 @@ def test_a_right_body_is_read_as_its_struct() -> None:
         ({"name": "a", "limits": {}}, "limits.low"),
         ({"name": "a", "naem": "b"}, "naem"),
         ({"name": "a", "target": {"hihg": 2}}, "target.hihg"),
-        ({"name": "a", "targets": [{"high": 2}, {"hihg": 2}]}, "targets.1.hihg"),
+        ({"name": "a", "targets": [{"high": 2}, {"hihg": 2}]}, "targets[1].hihg"),
         ({"name": "a", "named": {"b": {"hihg": 2}}}, "named.b.hihg"),
         ([], None),
         ("a", None),
@@ -94,6 +94,10 @@ def test_a_wrong_body_is_refused_in_plain_words(content: Any, message: str) -> N
         body(request(content), Wanted)
 
     assert caught.value.message == message
+
+
+def test_a_message_of_a_newer_release_is_read_without_what_it_has_more() -> None:
+    assert body(request({"high": 2, "higher": 3}), Target) == Target(high=2)
 
 
 def test_text_that_can_not_be_stored_is_refused_with_its_field() -> None:

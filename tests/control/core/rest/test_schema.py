@@ -64,6 +64,12 @@ def test_a_body_is_required_when_one_of_its_fields_is(schema: dict[str, Any]) ->
     assert not schema["paths"]["/api/v1/join-tokens"]["post"]["requestBody"]["required"]
 
 
+def test_what_a_body_is_made_of_takes_no_other_fields_either(schema: dict[str, Any]) -> None:
+    schemas = schema["components"]["schemas"]
+    assert all(schemas[name]["additionalProperties"] is False for name in ("DeploymentBody", "EngineSettings"))
+    assert "additionalProperties" not in schemas["DeploymentView"]
+
+
 def test_unknown_values_are_described_as_null(schema: dict[str, Any]) -> None:
     memory = schema["components"]["schemas"]["NodeView"]["properties"]["memory_used"]
 
