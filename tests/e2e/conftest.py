@@ -30,7 +30,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path) -> 
         yield running
 
 
-@pytest.fixture(scope="session")
+# Of the package, too: while it is open its event loop counts as running, and no async test can have one of its own.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
