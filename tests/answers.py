@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -26,7 +27,8 @@ class Served(Protocol):
 
 @dataclass
 class Answer:
-    """One stream of exactly `tokens` tokens."""
+    """One stream of exactly `tokens` tokens. number: begins its prompt, so that no worker has KV of it, and a prefill
+    worker reads it."""
 
     stack: Served
     tokens: int
@@ -37,6 +39,7 @@ class Answer:
     error: Exception | None = None
     flowing: threading.Event = field(default_factory=threading.Event)
     thread: threading.Thread | None = None
+    number: int = field(default_factory=itertools.count(1).__next__)
 
     def start(self, within_s: float = 60.0) -> Answer:
         """Ask, and return once several tokens have come."""
@@ -72,7 +75,7 @@ class Answer:
     def _read(self, client: OpenAI) -> None:
         stream = client.chat.completions.create(
             model=self.model,
-            messages=[{"role": "user", "content": LONG_PROMPT}],
+            messages=[{"role": "user", "content": f"{self.number}. {LONG_PROMPT}"}],
             max_tokens=self.tokens,
             temperature=0,
             stream=True,
