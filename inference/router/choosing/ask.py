@@ -33,6 +33,3 @@ class Barred:
 
     suspects: Collection[WorkerKey] = ()
     excluded: Collection[WorkerKey] = ()
-
-
-FREE = Barred()

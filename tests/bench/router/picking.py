@@ -9,7 +9,7 @@ import time
 from inference.contracts.reports import Address, WorkerLoad
 from inference.contracts.routing import DeploymentRoute, WorkerRoute
 from inference.contracts.states import Role
-from inference.router.choosing.ask import FREE, Ask
+from inference.router.choosing.ask import Ask, Barred
 from inference.router.choosing.load import LiveRequests
 from inference.router.choosing.pick_decode import pick_decode
 from inference.router.choosing.pick_prefill import pick_prefill
@@ -79,9 +79,9 @@ def measure(workers: int, decisions: int, seed: int = 0) -> list[float]:
             prompt_tokens=2000, answer_tokens=500, held=held, session=rng.getrandbits(64), itl_target_s=0.05,
         )  # fmt: skip
         began = time.perf_counter()
-        answering = pick_decode(roster, standings, ask, FREE, rng)
+        answering = pick_decode(roster, standings, ask, Barred(), rng)
         assert answering is not None
-        reading = pick_prefill(roster, answering, standings, ask, FREE, rng)
+        reading = pick_prefill(roster, answering, standings, ask, Barred(), rng)
         assert reading is not None
         decide_split(answering, 1500, 64, standings[key_of(answering)], standings[key_of(reading)], 1500)
         times.append(time.perf_counter() - began)

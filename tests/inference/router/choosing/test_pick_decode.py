@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 from inference.contracts.states import Role
-from inference.router.choosing.ask import FREE, Ask
+from inference.router.choosing.ask import Ask, Barred
 from inference.router.choosing.looking import MOST_LOOKED_AT
 from inference.router.choosing.pick_decode import pick_decode
 from inference.router.choosing.roster import roster_of
@@ -161,7 +161,7 @@ def test_the_work_of_a_choice_does_not_grow_with_the_fleet_beyond_what_is_looked
         workers = [worker(f"d{number}", Role.DECODE) for number in range(count)]
         standings = Counted(by_key({each.worker_id: kv(number, 10_000) for number, each in enumerate(workers)}))
         roster = roster_of(deployment(P, *workers))
-        assert pick_decode(roster, standings, Ask(10), FREE, random.Random(1)) is not None
+        assert pick_decode(roster, standings, Ask(10), Barred(), random.Random(1)) is not None
         return standings.looks
 
     assert looks(1000) == looks(100) <= 5 * MOST_LOOKED_AT

@@ -13,7 +13,7 @@ import pytest
 from inference.contracts.prompts import ChatMessage, ChatPrompt
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.states import Role
-from inference.router.choosing.ask import FREE, Ask
+from inference.router.choosing.ask import Ask, Barred
 from inference.router.choosing.load import LiveRequests, Place
 from inference.router.choosing.pick_decode import pick_decode
 from inference.router.choosing.prompt_knowledge import PromptKnowledge
@@ -67,7 +67,7 @@ class Simulation:
             tokens, answer = knowledge.tokens("chat", chain.octets), self.rng.randrange(50, 400)
             earlier = knowledge.tokens("chat", chain.earlier_octets)
             ask = Ask(tokens, answer, knowledge.held("chat", chain), chain.session, earlier)
-            chosen = pick_decode(ROSTER, live.standings, ask, FREE, self.rng)
+            chosen = pick_decode(ROSTER, live.standings, ask, Barred(), self.rng)
             assert chosen is not None
             key = key_of(chosen)
             context = live.track("chat")
