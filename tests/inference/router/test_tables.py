@@ -14,7 +14,8 @@ import redis.asyncio
 from inference.contracts import auth, codec, names
 from inference.contracts.routing import DeploymentRoute, KeyTable, RoutingTable, ServingKeyEntry
 from inference.contracts.states import Role
-from inference.router.table import CACHE_FILE, TableKeeper
+from inference.router.table import TableKeeper
+from inference.router.table_file import CACHE_FILE
 from inference.testing.valkey import ValkeyServer
 from tests.inference.router.conftest import LONG, SHORT, Bench, eventually
 
