@@ -138,6 +138,10 @@ class KeyLimits:
         refusal = _too_large(quota, prompts, tokens) or self._refusal(account, quota, prompts, tokens, now)
         if refusal is not None:
             return refusal
+        return self.entered(quota, prompts, tokens, now)
+
+    def entered(self, quota: Quota, prompts: int, tokens: int, now: float) -> Admission:
+        """As `enter`, of a request that was let in elsewhere, whatever the limits."""
         admission = self.resume(quota, prompts)
         account = self._accounts[quota.key_id]
         if quota.requests_per_minute is not None:
@@ -148,7 +152,7 @@ class KeyLimits:
         return admission
 
     def resume(self, quota: Quota, prompts: int) -> Admission:
-        """Have a request among the live ones that was let in before."""
+        """Have a request among the live ones that was let in, and counted, before."""
         admission = Admission(quota, prompts)
         account = self._accounts.get(quota.key_id)
         if account is None:
