@@ -6,6 +6,7 @@ fourth goes straight to the same workers instead, at the same time: the differen
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 import time
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 
 import uvloop
 
+from tests.bench.router.answers import STEP_S, TOKENS
 from tests.bench.router.cost import Costs
 from tests.bench.router.fronts import Front
 from tests.bench.router.load import Callers, arrivals
@@ -22,6 +24,8 @@ from tests.bench.rows import Row
 _STRAIGHT = 4  # every so manieth request
 _BUSY = 0.5
 _TRIES = 3
+#: An answer takes about so long.
+_ANSWER_S = TOKENS * STEP_S
 _WANTED_MS = {0.5: 1.0, 0.99: 5.0}
 
 
@@ -68,9 +72,7 @@ class _Added:
         self.busy, self._routed, self._straight = [], [], []
 
     def measure(self, seconds: float) -> None:
-        before, began = self.front.cpu_s(), time.perf_counter()
         uvloop.run(self._arrive(seconds))
-        self.busy.append((self.front.cpu_s() - before) / (time.perf_counter() - began))
 
     def ms(self, share: float) -> float:
         return (quantile(self._routed, share) - quantile(self._straight, share)) * 1e3
@@ -101,10 +103,19 @@ class _Added:
             assert seen.first_s is not None
             self._routed.append(seen.first_s)
 
+        load = asyncio.ensure_future(self._load(seconds))
         # As many more as go straight, so that the router gets its rate.
         await arrivals(self.rate * _STRAIGHT / (_STRAIGHT - 1), seconds, one, random.Random(len(self.busy)))
+        self.busy.append(await load)
         callers.close()
         go_straight.close()
+
+    async def _load(self, seconds: float) -> float:
+        """How busy the router is once as many answers are under way as will be, until no more are asked for."""
+        await asyncio.sleep(_ANSWER_S)
+        before, began = self.front.cpu_s(), time.perf_counter()
+        await asyncio.sleep(seconds - _ANSWER_S)
+        return (self.front.cpu_s() - before) / (time.perf_counter() - began)
 
 
 def quantile(values: Sequence[float], share: float) -> float:
