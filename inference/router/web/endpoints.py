@@ -32,9 +32,10 @@ from inference.router.travel.journey import Call
 from inference.router.travel.outlet import Lane, Outlet, StreamOutlet, WholeOutlet
 from inference.router.travel.record import RequestRecord
 from inference.router.travel.relay import Relay
+from inference.router.turns import Turns
 from inference.router.web.door import Door
 from inference.router.web.edge import request_id_of, ttft_deadline_of
-from inference.router.web.sse import ClientGone, EventWriter, Outbox
+from inference.router.web.sse import ClientGone, EventWriter
 
 _GIVEN_UP = "given up: another prompt of the same request failed"
 
@@ -81,6 +82,7 @@ class Endpoints:
         telemetry: Telemetry,
         metrics: Metrics,
         shared_metrics: SharedMetrics,
+        turns: Turns,
     ) -> None:
         self._config = config
         self._door = door
@@ -89,7 +91,7 @@ class Endpoints:
         self._telemetry = telemetry
         self._metrics = metrics
         self._shared_metrics = shared_metrics
-        self._outbox = Outbox()
+        self._turns = turns
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -173,7 +175,7 @@ class Endpoints:
             with_logprobs=asked.sampling.logprobs is not None,
         )
         if asked.stream:
-            writer = EventWriter(request, self._config.deadlines.client_write_s, self._outbox)
+            writer = EventWriter(request, self._config.deadlines.client_write_s, self._turns)
             return StreamOutlet(shape, writer, asked.include_usage)
         return WholeOutlet(shape, len(asked.prompts) * asked.sampling.n)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from aiohttp import web
+
+from inference.router.turns import Turns
 
 BEFORE_DATA, AFTER_DATA = b"data: ", b"\n\n"
 DONE = BEFORE_DATA + b"[DONE]" + AFTER_DATA
@@ -39,54 +40,29 @@ def _gone() -> Iterator[None]:
         raise ClientGone(str(error)) from error
 
 
-class Outbox:
-    """Writes what several streams have for their clients right after each other, once all is read that has come.
-
-    A client that waits is woken by a write, which costs more than the write itself. Clients of one machine, or behind
-    one proxy, are still awake for the writes that follow at once. But a step of a worker brings tokens of all its
-    streams together, and whoever asks for something new meanwhile must not wait until all are written: after a few the
-    loop looks for that first.
-    """
-
-    def __init__(self) -> None:
-        self._writers: deque[EventWriter] = deque()
-
-    def add(self, writer: EventWriter) -> None:
-        """`writer` has something to write, soon."""
-        if not self._writers:
-            asyncio.get_running_loop().call_soon(self._write)
-        self._writers.append(writer)
-
-    def _write(self) -> None:
-        for _ in range(min(_AT_A_TIME, len(self._writers))):
-            self._writers.popleft().write_soon()
-        if self._writers:
-            asyncio.get_running_loop().call_soon(self._write)
-
-
 class EventWriter:
     """Writes events to a client. The HTTP answer begins with the first write, so that an error before it can still have
     a status of its own.
 
-    write_s: the longest that a client may take to accept a write. outbox: shared by all streams.
+    write_s: the longest that a client may take to accept a write. turns: shared by all streams.
     """
 
     __slots__ = (
         "_chunked",
-        "_outbox",
         "_request",
         "_response",
         "_soon",
         "_turn",
+        "_turns",
         "_write_s",
     )
 
-    def __init__(self, request: web.Request, write_s: float, outbox: Outbox) -> None:
+    def __init__(self, request: web.Request, write_s: float, turns: Turns) -> None:
         self._request = request
         self._write_s = write_s
         self._response: web.StreamResponse | None = None
         self._chunked: asyncio.Transport | None = None
-        self._outbox = outbox
+        self._turns = turns
         self._soon = b""
         self._turn = asyncio.Lock()  # answers to several prompts are written by several tasks
 
@@ -128,10 +104,10 @@ class EventWriter:
             self._soon += events
         else:
             self._soon = events
-            self._outbox.add(self)
+            self._turns.wait_to_write(self)
 
-    def write_soon(self) -> None:
-        """For the outbox: one chunk of the answer, past aiohttp, whose way to the same bytes costs as much as all else
+    def write_now(self) -> None:
+        """For `Turns`: one chunk of the answer, past aiohttp, whose way to the same bytes costs as much as all else
         that is done for a token."""
         events, self._soon = self._soon, b""
         if events and self._chunked is not None:

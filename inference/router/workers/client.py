@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -30,9 +32,11 @@ from inference.contracts.routing import WorkerRoute
 from inference.contracts.worker import PairReport, PreflightOrder, WorkerStatus
 from inference.process.tasks import Background
 from inference.router.config import Deadlines
-from inference.router.workers.connection import Connection, WholeAnswer
-from inference.router.workers.failures import WorkerLost, lost, refusal
+from inference.router.turns import Turns
+from inference.router.workers.connection import Connection
+from inference.router.workers.failures import WorkerLost, lost
 from inference.router.workers.pool import Pool
+from inference.router.workers.question import WholeAnswer
 from inference.router.workers.stream import EventStream
 
 Question = ReserveRequest | TokenizeRequest | DetokenizeRequest | EmbedRequest
@@ -45,12 +49,17 @@ class WorkerClient:
     """HTTP calls to workers whose addresses come from the routing table. tls: how they are called; None: in clear."""
 
     def __init__(
-        self, cluster_secret: str, deadlines: Deadlines, background: Background, tls: ssl.SSLContext | None = None
+        self,
+        cluster_secret: str,
+        deadlines: Deadlines,
+        background: Background,
+        turns: Turns,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._authorization = auth.bearer(cluster_secret, auth.PURPOSE_WORKER_HTTP)
         self._deadlines = deadlines
         self._background = background
-        self._pool = Pool(tls)
+        self._pool = Pool(tls, turns)
 
     async def close(self) -> None:
         self._pool.close()
@@ -69,12 +78,21 @@ class WorkerClient:
         Raises:
             TandemError: the worker refused. WorkerLost: it gave no answer.
         """
-        asking = self._background.start(self._reserve(worker, request))
+        answer = WholeAnswer()
         try:
-            return await asyncio.shield(asking)
+            async with _in_time(names.WORKER_RESERVE, self._deadlines.reserve_s):
+                await self._send(worker, "POST", names.WORKER_RESERVE, request.request_id, request, answer)
+                ticket = _decoded(await answer.whole(), Ticket)
         except asyncio.CancelledError:
-            asking.add_done_callback(lambda done: self._give_back(worker, done))
+            if answer.asked:
+                self._background.start(self._give_back(worker, answer))
             raise
+        except BaseException:
+            answer.abandon()
+            raise
+        if ticket.worker_id != worker.worker_id:
+            raise WorkerLost(ErrorCode.ENGINE_FAILED, f"{worker.worker_id} was dialled and {ticket.worker_id} answered")
+        return ticket
 
     def release_soon(self, worker: WorkerRoute, ticket: Ticket) -> None:
         """Give a ticket back without waiting for it; when that fails, its lease ends it."""
@@ -114,12 +132,6 @@ class WorkerClient:
     def generate(self, worker: WorkerRoute, request: GenerateRequest) -> EventStream:
         return self._stream(worker, names.WORKER_GENERATE, request.request_id, request)
 
-    async def _reserve(self, worker: WorkerRoute, request: ReserveRequest) -> Ticket:
-        ticket = await self._question(worker, names.WORKER_RESERVE, request, Ticket)
-        if ticket.worker_id != worker.worker_id:
-            raise WorkerLost(ErrorCode.ENGINE_FAILED, f"{worker.worker_id} was dialled and {ticket.worker_id} answered")
-        return ticket
-
     async def _question(
         self, worker: WorkerRoute, path: str, request: Question, kind: type[A], within_s: float | None = None
     ) -> A:
@@ -127,9 +139,16 @@ class WorkerClient:
         within_s = within_s or self._deadlines.reserve_s
         return await self._ask(worker, "POST", path, request.request_id, request, kind, within_s)
 
-    def _give_back(self, worker: WorkerRoute, done: asyncio.Task[Ticket]) -> None:
-        if not done.cancelled() and done.exception() is None:
-            self.release_soon(worker, done.result())
+    async def _give_back(self, worker: WorkerRoute, answer: WholeAnswer) -> None:
+        """Whoever asked for a ticket has left: it is awaited and given back."""
+        try:
+            async with _in_time(names.WORKER_RESERVE, self._deadlines.reserve_s):
+                ticket = _decoded(await answer.whole(), Ticket)
+        except TandemError:
+            return  # there is none, or its lease ends it
+        finally:
+            answer.abandon()
+        await self._release(worker, ticket)
 
     async def _release(self, worker: WorkerRoute, ticket: Ticket) -> None:
         path = f"{names.WORKER_TICKETS}/{quote(ticket.ticket_id, safe='')}"
@@ -155,11 +174,7 @@ class WorkerClient:
         within_s: float,
     ) -> A:
         """One question, one answer."""
-        body = await self._call(worker, method, path, request_id, message, within_s)
-        try:
-            return codec.decode(body, kind)
-        except codec.CodecError as error:
-            raise lost(error) from error
+        return _decoded(await self._call(worker, method, path, request_id, message, within_s), kind)
 
     async def _call(
         self,
@@ -170,27 +185,30 @@ class WorkerClient:
         message: msgspec.Struct | None,
         within_s: float,
     ) -> bytes:
-        """The body of a good answer. Redirects are no good ones: only addresses from the routing table are dialled.
+        """The body of a good answer.
 
         Raises:
             TandemError: the worker refused. WorkerLost: it gave no answer.
         """
-        answer, connection = WholeAnswer(), None
+        answer = WholeAnswer()
         try:
-            async with asyncio.timeout(within_s):
-                connection = self._pool.idle(worker.http) or await self._connect(worker.http)
-                connection.send(self._request(worker.http, method, path, request_id, message), answer)
-                status, body = await answer.done
-        except TimeoutError:
-            raise WorkerLost(ErrorCode.DEADLINE_EXCEEDED, f"no answer to {path} within {within_s:g} s") from None
-        except (OSError, httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            raise lost(error) from error
+            async with _in_time(path, within_s):
+                await self._send(worker, method, path, request_id, message, answer)
+                return await answer.whole()
         finally:
-            if connection is not None and not answer.whole:
-                connection.abort()
-        if not 200 <= status < 300:
-            raise refusal(status, body)
-        return body
+            answer.abandon()
+
+    async def _send(
+        self,
+        worker: WorkerRoute,
+        method: str,
+        path: str,
+        request_id: str,
+        message: msgspec.Struct | None,
+        answer: WholeAnswer,
+    ) -> None:
+        connection = self._pool.idle(worker.http) or await self._connect(worker.http)
+        answer.ask(connection, self._request(worker.http, method, path, request_id, message))
 
     def _stream(
         self, worker: WorkerRoute, path: str, request_id: str, message: PrefillRequest | GenerateRequest
@@ -227,3 +245,23 @@ class WorkerClient:
             f"Content-Type: application/json\r\n{named}Content-Length: {len(body)}\r\n\r\n"
         )
         return head.encode() + body
+
+
+@asynccontextmanager
+async def _in_time(path: str, within_s: float) -> AsyncIterator[None]:
+    """Tell what goes wrong with a call as `WorkerLost`, also that it takes too long."""
+    try:
+        async with asyncio.timeout(within_s):
+            yield
+    except TimeoutError:
+        raise WorkerLost(ErrorCode.DEADLINE_EXCEEDED, f"no answer to {path} within {within_s:g} s") from None
+    except (OSError, httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+        raise lost(error) from error
+
+
+def _decoded(body: bytes, kind: type[A]) -> A:
+    """Raises `WorkerLost`."""
+    try:
+        return codec.decode(body, kind)
+    except codec.CodecError as error:
+        raise lost(error) from error

@@ -12,6 +12,8 @@ from typing import Protocol, cast
 
 import httptools
 
+from inference.router.turns import Turns
+
 
 class Receiver(Protocol):
     """Whoever made a call. After `end` or `lost` nothing more comes."""
@@ -30,24 +32,31 @@ class Receiver(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """free: called with the connection when it can take another call. gone: called when it is closed."""
+    """free: called with the connection when it can take another call. gone: called when it is closed. turns: of all
+    connections."""
 
     __slots__ = (
         "_free",
         "_gone",
+        "_held",
         "_parser",
         "_parts",
         "_paused",
         "_receiver",
         "_status",
         "_transport",
+        "_turns",
         "_used_up",
         "_whole",
+        "unhurried",
     )
 
-    def __init__(self, free: Callable[[Connection], None], gone: Callable[[Connection], None]) -> None:
+    def __init__(self, free: Callable[[Connection], None], gone: Callable[[Connection], None], turns: Turns) -> None:
         self._free = free
         self._gone = gone
+        self._turns = turns
+        self._held = b""
+        self.unhurried = False  # what comes of this call can wait for its turn
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._receiver: Receiver | None = None
@@ -64,6 +73,7 @@ class Connection(asyncio.Protocol):
     def send(self, request: bytes, receiver: Receiver) -> None:
         """Make a call. The connection must be free."""
         self._receiver = receiver
+        self.unhurried = False
         if self._transport is None or self._transport.is_closing():
             asyncio.get_running_loop().call_soon(self._fail, ConnectionResetError("the connection was closed"))
             return
@@ -72,6 +82,7 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Close it now, whatever it is doing. Its receiver hears nothing more."""
         self._receiver = None
+        self._held = b""
         if self._transport is not None:
             self._transport.abort()
 
@@ -92,6 +103,21 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        if not self.unhurried:
+            self._read(data)
+        elif self._held:
+            self._held += data
+        else:
+            self._held = data
+            self._turns.wait_to_read(self)
+
+    def read_now(self) -> None:
+        """For `Turns`."""
+        if self._held:
+            data, self._held = self._held, b""
+            self._read(data)
+
+    def _read(self, data: bytes) -> None:
         if self._receiver is None:  # nothing was asked
             self.abort()
             return
@@ -112,6 +138,7 @@ class Connection(asyncio.Protocol):
             self._end()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.read_now()  # what came before it still counts
         self._transport = None
         self._gone(self)
         self._fail(exc or ConnectionResetError("the worker closed the connection"))
@@ -152,28 +179,3 @@ class Connection(asyncio.Protocol):
         self.abort()
         if receiver is not None:
             receiver.lost(error)
-
-
-class WholeAnswer:
-    """A receiver of an answer that is wanted as a whole. done: its status and body. whole: it came."""
-
-    def __init__(self) -> None:
-        self.done: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
-        self.whole = False
-        self._status = 0
-        self._parts: list[bytes] = []
-
-    def head(self, status: int) -> None:
-        self._status = status
-
-    def body(self, data: bytes) -> None:
-        self._parts.append(data)
-
-    def end(self) -> None:
-        self.whole = True
-        if not self.done.done():
-            self.done.set_result((self._status, b"".join(self._parts)))
-
-    def lost(self, error: Exception) -> None:
-        if not self.done.done():
-            self.done.set_exception(error)

@@ -14,8 +14,9 @@ import structlog
 
 from inference.contracts.errors import TandemError
 from inference.contracts.routing import RoutingTable, WorkerRoute
-from inference.router.choosing.knowledge import Knowledge
+from inference.router.choosing.load import LiveRequests
 from inference.router.choosing.standing import key_of
+from inference.router.choosing.steering import Steering
 from inference.router.workers.client import WorkerClient
 
 _AT_ONCE = 16
@@ -29,12 +30,14 @@ class Figures:
     def __init__(
         self,
         client: WorkerClient,
-        knowledge: Knowledge,
+        steering: Steering,
+        live: LiveRequests,
         table: Callable[[], RoutingTable | None],
         older_s: float,
     ) -> None:
         self._client = client
-        self._knowledge = knowledge
+        self._steering = steering
+        self._live = live
         self._table = table
         self._older_s = older_s
 
@@ -45,13 +48,15 @@ class Figures:
             await self.ask_all()
 
     async def ask_all(self) -> None:
-        """Ask whoever is due."""
+        """Ask whoever is due, and forget who is gone."""
         table = self._table()
         if table is None:
             return
         workers = {key_of(worker): worker for entry in table.deployments for worker in entry.workers}
+        self._live.forget_all_but(workers)
+        self._steering.forget_all_but(workers)
         now = time.monotonic()
-        told = {key: standing.told_at for key, standing in self._knowledge.standings.items()}
+        told = {key: standing.told_at for key, standing in self._live.standings.items()}
         due = [
             (at, number, workers[key])
             for number, key in enumerate(workers)
@@ -70,4 +75,4 @@ class Figures:
                 _log.debug("a worker's load is not known", worker=worker.worker_id, error=str(error))
                 return
         if (status.worker_id, status.incarnation) == key_of(worker):
-            self._knowledge.told(key_of(worker), status.load, time.monotonic())
+            self._steering.told(worker, status.load)

@@ -7,6 +7,7 @@ import ssl
 from collections import defaultdict
 
 from inference.contracts.reports import Address
+from inference.router.turns import Turns
 from inference.router.workers.connection import Connection
 
 #: Longer than this no connection is kept idle: before the worker, which closes it after a minute, or something between
@@ -17,10 +18,11 @@ IDLE_S = 15.0
 class Pool:
     """tls: how workers are called; None: in clear."""
 
-    def __init__(self, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, tls: ssl.SSLContext | None, turns: Turns) -> None:
         self._tls = tls
         self._open: set[Connection] = set()
         self._idle: defaultdict[Address, list[tuple[float, Connection]]] = defaultdict(list)
+        self._turns = turns
         self._sweep: asyncio.TimerHandle | None = None
 
     def idle(self, address: Address) -> Connection | None:
@@ -41,7 +43,7 @@ class Pool:
             OSError: there is none to be had; `ssl.SSLError` where that is because of TLS.
         """
         _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(lambda freed: self._keep(address, freed), self._open.discard),
+            lambda: Connection(lambda freed: self._keep(address, freed), self._open.discard, self._turns),
             address.host,
             address.port,
             ssl=self._tls,

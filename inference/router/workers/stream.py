@@ -157,6 +157,8 @@ class EventStream:
                 return
         if events:
             self._sink(events)
+            if self._connection is not None:
+                self._connection.unhurried = True  # the first of them was what somebody waited for
 
     def _read_one_by_one(self, lines: bytes) -> None:
         """Of lines of which one can't be read, those before it count."""

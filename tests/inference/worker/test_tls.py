@@ -18,6 +18,7 @@ from inference.contracts.states import PrefillPath, Role
 from inference.process.tasks import Background
 from inference.process.tls import CA_FILE, NodeTls
 from inference.router.config import Deadlines
+from inference.router.turns import Turns
 from inference.router.workers import client as router
 from inference.testing.fleet import SECRET, StubFleet, stub_fleet, stub_spec
 from inference.testing.tls import Certificates, make_certificates
@@ -48,7 +49,7 @@ async def secure(tls: NodeTls) -> AsyncIterator[StubFleet]:
 @asynccontextmanager
 async def router_client(trust: ssl.SSLContext | None) -> AsyncIterator[router.WorkerClient]:
     background = Background()
-    client = router.WorkerClient(SECRET, Deadlines(), background, trust)
+    client = router.WorkerClient(SECRET, Deadlines(), background, Turns(), trust)
     try:
         yield client
     finally:

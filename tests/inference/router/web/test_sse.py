@@ -9,7 +9,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from inference.router.web.sse import ClientGone, EventWriter, Outbox, event
+from inference.router.turns import Turns
+from inference.router.web.sse import ClientGone, EventWriter, event
 
 
 async def hang(*_: Any) -> None:
@@ -26,7 +27,7 @@ async def test_a_client_that_takes_nothing_more_is_gone_after_a_while(
 ) -> None:
     for step in ("prepare", "write", "write_eof"):
         monkeypatch.setattr(web.StreamResponse, step, hang if step == hanging else succeed)
-    writer = EventWriter(make_mocked_request("POST", "/"), write_s=0.02, outbox=Outbox())
+    writer = EventWriter(make_mocked_request("POST", "/"), write_s=0.02, turns=Turns())
     with pytest.raises(ClientGone):
         await write_all(writer)
     assert writer.begun

@@ -23,6 +23,7 @@ from inference.contracts.routing import WorkerRoute
 from inference.contracts.states import FinishReason, PrefillPath, Role
 from inference.process.tasks import Background
 from inference.router.config import Deadlines
+from inference.router.turns import Turns
 from inference.router.workers.client import WorkerClient
 from inference.router.workers.failures import WorkerLost
 from inference.router.workers.stream import EventStream
@@ -111,7 +112,7 @@ class Rig:
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
     peer, background = Peer(), Background()
-    client = WorkerClient("secret", Deadlines(settle_s=0.05, connect_s=2.0), background)
+    client = WorkerClient("secret", Deadlines(settle_s=0.05, connect_s=2.0), background, Turns())
     server = await asyncio.start_server(peer.serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     route = WorkerRoute(
@@ -270,7 +271,7 @@ async def test_a_paused_connection_is_read_again_when_it_is_used_again(rig: Rig)
 
 async def test_nobody_at_the_address_is_a_lost_worker() -> None:
     background = Background()
-    client = WorkerClient("secret", Deadlines(), background)
+    client = WorkerClient("secret", Deadlines(), background, Turns())
     route = WorkerRoute(
         worker_id="w", incarnation="1", pool_id="p", node_id="n", role=Role.DECODE, transfer=None, fingerprint="f",
         http=Address(host="127.0.0.1", port=9),
