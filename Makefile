@@ -10,7 +10,7 @@ export TANDEM_TEST_MODEL ?= $(abspath $(TEST_MODEL))
 # One thread per process: the tests run in parallel, and OpenMP threads that outnumber cores wait for each other.
 TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: up test check lint format bench bench-engine bench-router bench-control generate clean reset install console test-unit test-postgres test-system test-console chaos
+.PHONY: up test check lint format bench bench-engine bench-router bench-control generate clean reset install console test-unit test-budget test-postgres test-system test-console chaos
 
 up: install console  ## start everything; Ctrl-C stops it
 	@exec $(BIN)/python manage.py up
@@ -47,10 +47,13 @@ $(TEST_MODEL)/config.json: | install
 	@$(APT) update -q >/dev/null && $(APT) install -y -q chromium >/dev/null
 
 # -- testing -------------------------------------------------------------------------------------------
-test: test-unit test-postgres test-console test-system  ## everything, the browser test included
+test: test-unit test-budget test-postgres test-console test-system  ## everything, the browser test included
 
 test-unit: install $(TEST_MODEL)/config.json
-	$(TEST_ENV) $(PYTEST) -n 2 --dist loadgroup -m "not e2e and not chaos" tests
+	$(TEST_ENV) $(PYTEST) -n 2 --dist loadgroup -m "not e2e and not chaos and not alone" tests
+
+test-budget: install  ## what a token costs the router beside vllm-router, which it installs (130 MB)
+	$(PYTEST) -s -m alone tests/bench/router
 
 test-postgres: install
 	$(TEST_ENV) $(BIN)/python -m tests.postgres_server $(PYTEST) -m postgres tests/control

@@ -61,7 +61,7 @@ def measure(names: list[str], size: Size) -> tuple[dict[str, Any], list[Row]]:
         if "picking" in names:
             rows += picking.rows(size.decisions)
         if "memory" in names:
-            print("memory: about two minutes", flush=True)
+            print("memory: about three minutes", flush=True)
             with tandem(Path(directory) / "memory", ports, **memory.SETTINGS) as front:
                 rows += memory.rows(front, size.memory_requests)
     facts |= {"load after": machine.load(), "seconds": round(time.monotonic() - began)}

@@ -85,6 +85,12 @@ async def sample(front: Front, model: str, requests: int, at_once: int) -> Sampl
     return taken
 
 
+def times(ours: Costs, theirs: Costs, model: str) -> float:
+    """What a token of ours costs in times of theirs: the median of what was measured right after each other."""
+    pairs = zip(ours.samples[model], theirs.samples[model], strict=True)
+    return statistics.median(own.us_per_token / other.us_per_token for own, other in pairs)
+
+
 def rows(costs: Sequence[Costs]) -> list[Row]:
     ours, *others = costs
     found = []
@@ -101,7 +107,7 @@ def rows(costs: Sequence[Costs]) -> list[Row]:
                     value=statistics.median(each.us_per_token for each in mine),
                     compared_with=other.front.name,
                     reference=statistics.median(each.us_per_token for each in theirs),
-                    ratio=_ratio([each.us_per_token for each in mine], [each.us_per_token for each in theirs]),
+                    ratio=times(ours, other, model),
                     target=1.0,
                     better="at most",
                     details={"ours": _all(mine), "theirs": _all(theirs)},
@@ -116,18 +122,13 @@ def rows(costs: Sequence[Costs]) -> list[Row]:
                 value=statistics.median(each.per_core_s for each in mine),
                 compared_with=other.front.name,
                 reference=statistics.median(each.per_core_s for each in theirs),
-                ratio=_ratio([each.per_core_s for each in mine], [each.per_core_s for each in theirs]),
+                ratio=1 / times(ours, other, "burst"),
                 target=1.0,
                 note=f"by the clock {walls[0]:,.0f} and {walls[1]:,.0f}",
                 details={"ours": _all(mine), "theirs": _all(theirs)},
             )
         )
     return found
-
-
-def _ratio(mine: Sequence[float], theirs: Sequence[float]) -> float:
-    """Of what was measured right after each other."""
-    return statistics.median(own / other for own, other in zip(mine, theirs, strict=True))
 
 
 def _all(samples: Sequence[Sample]) -> list[dict[str, float]]:

@@ -121,16 +121,6 @@ def vllm_router(directory: Path, ports: Mapping[str, list[int]], policy: str) ->
 
 
 @contextlib.contextmanager
-def bare_proxy(directory: Path, ports: Mapping[str, list[int]]) -> Iterator[Front]:
-    """A proxy that only passes bytes on, in front of the vLLM stubs."""
-    directory.mkdir()
-    (port,) = free_ports(1)
-    argv = [sys.executable, "-m", "tests.bench.router.bare_proxy", str(port), ",".join(map(str, ports["vllm"]))]
-    with _running("bare proxy", argv, port, "/v1/models", directory / "proxy.log", {}) as front:
-        yield front
-
-
-@contextlib.contextmanager
 def _running(
     name: str, argv: list[str], port: int, ready: str, log: Path, environment: Mapping[str, str]
 ) -> Iterator[Front]:

@@ -15,6 +15,7 @@ from tests.bench.router.answers import TOKENS
 from tests.bench.router.fronts import Front
 from tests.bench.router.latency import quantile
 from tests.bench.router.load import Caller, Callers, Refused, arrivals, chat_request, post, side_by_side
+from tests.bench.router.memory import FLAT, Look, growth
 from tests.bench.router.straight import straight
 from tests.bench.router.stub_server import Answer, port_of, serve
 from tests.bench.router.stub_tandem import StubWorker
@@ -114,3 +115,15 @@ def test_a_quantile_is_the_value_of_its_rank() -> None:
 
 def test_every_choice_is_timed() -> None:
     assert len(picking.measure(workers=3, decisions=20)) == 20
+
+
+def test_memory_that_grows_in_a_step_and_wavers_is_flat_and_a_leak_of_100_bytes_is_not() -> None:
+    rng = random.Random(1)
+
+    def looks(leak: int) -> list[Look]:
+        """A step of 2 MiB after a third, and memory is mapped in pieces of 1 MiB."""
+        used = ((at, 70 + (at >= 33_000) * 2 + rng.uniform(0, 0.1)) for at in range(0, 100_000, 1000))
+        return [Look(at, at / 1000, mib + leak * at // 2**20) for at, mib in used]
+
+    assert abs(growth(looks(leak=0))) < FLAT
+    assert growth(looks(leak=100)) > 5 * FLAT
