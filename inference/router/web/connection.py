@@ -7,7 +7,8 @@ import math
 from typing import Any
 
 import structlog
-from aiohttp import http_exceptions, web
+from aiohttp import StreamReader, http_exceptions, web
+from aiohttp.web_protocol import _ErrInfo
 
 from inference.router.config import RouterConfig
 from inference.router.errors import ApiError, headers_too_large, internal_error, malformed
@@ -42,6 +43,19 @@ class Connection(web.RequestHandler):
         self._last: web.StreamResponse | None = None
         self._write_s = config.deadlines.client_write_s
         self._look: asyncio.TimerHandle | None = None
+
+    def data_received(self, data: bytes) -> None:
+        """What can't be read as HTTP is answered in its turn, after the requests before it. Where it is in the body of
+        one of these, that request would wait for the rest in vain: its body is given up at once."""
+        super().data_received(data)
+        if self._messages and isinstance(self._messages[-1][0], _ErrInfo):
+            body = self._messages[-2][1] if len(self._messages) > 1 else self._body_now()
+            if body is not None and not body.is_eof() and body.exception() is None:
+                body.set_exception(web.RequestPayloadError("its framing is not valid"))
+
+    def _body_now(self) -> StreamReader | None:
+        """Of the request that is answered now. aiohttp has no public way to it."""
+        return None if self._current_request is None else self._current_request.content
 
     def pause_writing(self) -> None:
         """Much waits for the client to read it, and nothing is added until it has. That has an end: a whole answer has
@@ -80,7 +94,7 @@ class Connection(web.RequestHandler):
         if isinstance(resp, web.HTTPException):
             resp = error_answer(translated(request, resp), self._metrics)
         finished = await super().finish_response(request, resp, start_time)
-        if resp is self._last:
+        if resp is self._last or request.content.exception() is not None:
             await self._end()
         return finished
 

@@ -136,17 +136,46 @@ async def test_noise_after_a_request_ends_the_connection_but_not_the_request(ben
     assert error_in(b"HTTP/1.0 " + rest) == (400, "malformed_request")
 
 
-@pytest.mark.parametrize("chunk", [b"-1\r\nx", b"zz\r\nx", b"3\r\nabcdef\r\n"])
-async def test_a_body_that_goes_wrong_on_its_way_is_given_up_as_one_that_does_not_come(
-    bench: Bench, chunk: bytes
+@pytest.mark.parametrize("chunk", [b"-1\r\nx", b"zz\r\nx", b"3\r\nabcdef\r\n", b"3\rab"])
+@pytest.mark.parametrize("before", [(), (b"2\r\n{}\r\n",), (b"2\r\n{}\r\n", b"2\r\n{}\r\n")])
+async def test_a_body_that_goes_wrong_on_its_way_is_refused_at_once(
+    bench: Bench, chunk: bytes, before: tuple[bytes, ...]
 ) -> None:
     prefill, decode = bench.pair()
-    bench.deadlines = dataclasses.replace(DEADLINES, body_s=0.3)
+    bench.deadlines = dataclasses.replace(DEADLINES, body_s=600.0)
     await bench.start()
-    told = await answers(bench, head(CHUNKED), chunk + SMUGGLED, pause_s=0.1, within_s=10)
-    assert error_in(told)[0] in (400, 408)
+    told = await answers(bench, head(CHUNKED), *before, chunk + SMUGGLED, pause_s=0.05)
+    assert error_in(told) == (400, "malformed_request")
+    assert b"\r\nConnection: close\r\n" in told
     assert not prefill.calls
     assert not decode.calls
+    assert 'refusals_total{code="malformed_request",status="400"} 1.0' in await bench.metrics()
+
+
+async def test_a_body_that_goes_wrong_behind_another_request_is_refused_in_its_turn(bench: Bench) -> None:
+    _, decode = bench.pair()
+    decode.pace_s = 0.05
+    bench.deadlines = dataclasses.replace(DEADLINES, body_s=600.0)
+    await bench.start()
+    asked = head(length(len(BODY))) + BODY
+    told = await answers(bench, asked + head(CHUNKED), b"zz\r\nx" + SMUGGLED, pause_s=0.1, within_s=10)
+    first, _, rest = told.partition(b"HTTP/1.1 400 ")
+    assert first.startswith(b"HTTP/1.1 200")
+    assert error_in(b"HTTP/1.1 400 " + rest) == (400, "malformed_request")
+
+
+async def test_whose_body_goes_wrong_after_he_was_refused_is_told_why_he_was(bench: Bench) -> None:
+    await bench.start()
+    unknown = head(CHUNKED).replace(KEY.encode(), b"sk-wrong")
+    told = await answers(bench, unknown, b"zz\r\nx" + SMUGGLED, pause_s=0.1)
+    assert error_in(told) == (401, "invalid_api_key")
+
+
+async def test_who_goes_on_sending_a_body_that_went_wrong_still_reads_why(bench: Bench) -> None:
+    bench.pair()
+    await bench.start()
+    told = await answers(bench, head(CHUNKED), b"zz\r\nx", *[b"a" * 10_000] * 12, pause_s=0.01)
+    assert error_in(told) == (400, "malformed_request")
 
 
 @pytest.mark.parametrize(
