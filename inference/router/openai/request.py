@@ -17,7 +17,7 @@ from inference.router.errors import bad_request
 from inference.router.openai.body import read_body
 from inference.router.openai.messages import MessageBody, read_messages
 from inference.router.openai.prompts import prompt_schema, read_prompts
-from inference.router.openai.sampling import Count, Integer, ResponseFormat, alternatives, read_sampling
+from inference.router.openai.sampling import Biases, Count, Integer, ResponseFormat, alternatives, read_sampling
 from inference.router.openai.tools import ChoiceBody, ToolBody, ToolUse, read_tools
 
 MAX_PROMPTS = 64
@@ -100,7 +100,7 @@ class _Body(msgspec.Struct, kw_only=True):
     repetition_penalty: float | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
-    logit_bias: dict[str, float] | None = None
+    logit_bias: Biases | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
     response_format: ResponseFormat | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import json
 import secrets
 from typing import Annotated, Any, Protocol
 
@@ -21,6 +21,9 @@ SEED_BITS = 63
 LARGEST = 2**31 - 1
 Count = Annotated[int, msgspec.Meta(le=LARGEST)]
 Integer = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+
+#: Token id -> bias. What each bias is, is looked at with its token, so that a refusal names it.
+Biases = Annotated[dict[str, Any], msgspec.Meta(extra_json_schema={"additionalProperties": {"type": "number"}})]
 
 _ANY_OBJECT = '{"type":"object"}'
 
@@ -47,7 +50,7 @@ class Fields(Protocol):
     repetition_penalty: float | None
     presence_penalty: float | None
     frequency_penalty: float | None
-    logit_bias: dict[str, float] | None
+    logit_bias: Biases | None
     seed: int | None
     stop: str | list[str] | None
     ignore_eos: bool | None
@@ -144,16 +147,17 @@ def _above_zero(name: str, value: float | None, high: float) -> float:
     return _within(name, value, 1.0, 0.0, high)
 
 
-def _biases(given: dict[str, float] | None) -> dict[int, float]:
+def _biases(given: Biases | None) -> dict[int, float]:
     biases = given or {}
     if len(biases) > MAX_BIASES:
         raise bad_request(f"logit_bias names {len(biases)} tokens: at most {MAX_BIASES} are allowed.", "logit_bias")
     for token, bias in biases.items():
         if not (token.isascii() and token.isdigit() and int(token[:11]) <= LARGEST):
             raise bad_request(f"logit_bias: {token[:20]!r} is no token id.", "logit_bias")
-        if not (math.isfinite(bias) and -100 <= bias <= 100):
-            raise bad_request(f"logit_bias of token {token} is {bias:g}: it must be from -100 to 100.", "logit_bias")
-    return {int(token): bias for token, bias in biases.items()}
+        if isinstance(bias, bool) or not isinstance(bias, int | float) or not -100 <= bias <= 100:
+            place = f"logit_bias.{int(token[:11])}"
+            raise bad_request(f"{place} is {json.dumps(bias)[:20]}: it must be a number from -100 to 100.", place)
+    return {int(token): float(bias) for token, bias in biases.items()}
 
 
 def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
