@@ -29,11 +29,13 @@ from inference.router.table import TableKeeper
 from inference.router.telling.metrics import Metrics
 from inference.router.telling.shared_metrics import SharedMetrics
 from inference.router.telling.windows import Telemetry
+from inference.router.travel.any_worker import AnyWorker
 from inference.router.travel.relay import Relay
 from inference.router.turns import Turns
 from inference.router.web.connection import Connection
 from inference.router.web.door import Door
 from inference.router.web.edge import before_headers, speak_openai
+from inference.router.web.embedding_endpoint import EmbeddingEndpoint
 from inference.router.web.endpoints import Endpoints
 from inference.router.web.model_endpoints import ModelEndpoints
 from inference.router.workers.client import WorkerClient
@@ -73,9 +75,20 @@ class Router:
         self._metrics = SharedMetrics(metrics, config.siblings, config.number)
         self._door = Door(config, self.tables, self._limiter, self.key_use)
         answers = Endpoints(config, self._door, self.tables, relay, self.telemetry, metrics, self._metrics, turns)
-        models = ModelEndpoints(self._door, self.tables, self._client, config, relay.steering.prompts.estimate)
+        any_worker = AnyWorker(config.limits)
+        models = ModelEndpoints(self._door, self.tables, self._client, any_worker)
+        embeddings = EmbeddingEndpoint(
+            config,
+            self._door,
+            self._client,
+            any_worker,
+            self.live,
+            self.telemetry,
+            metrics,
+            relay.steering.prompts.estimate,
+        )
         app = web.Application(client_max_size=config.limits.max_body_bytes, middlewares=[speak_openai(metrics)])
-        app.add_routes([*answers.routes(), *models.routes()])
+        app.add_routes([*answers.routes(), *models.routes(), *embeddings.routes()])
         app.on_response_prepare.append(before_headers)
         # A client that leaves cancels its handler; everything a request holds is given back on that way out.
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=_FORCED_STOP_S)

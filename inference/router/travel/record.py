@@ -13,11 +13,10 @@ from inference.contracts.generation import Finished, HandoffDone, TokenDelta, Wo
 from inference.contracts.routing import WorkerRoute
 from inference.contracts.states import PrefillPath
 from inference.contracts.timings import Counter, Latency, RequestTiming
-from inference.router.errors import ApiError
 from inference.router.telling.metrics import Metrics
 from inference.router.telling.windows import Tally, Telemetry
+from inference.router.travel.outcome import Outcome
 from inference.router.travel.timing import Stopwatch, segments
-from inference.router.workers.failures import WorkerLost
 
 _log = structlog.get_logger()
 
@@ -43,26 +42,20 @@ class _Reading:
     timings: WorkerTimings
 
 
-class RequestRecord:
-    """Opened once the whole request is here and its deployment known; closed by exactly one of `complete`,
-    `close_with`, `fail` and `cancel`.
+class RequestRecord(Outcome):
+    """Of a request for an answer; `complete` is its `completed`.
 
     prompt_tokens, answer_tokens: as usage would tell them, as far as the answer came.
     """
 
     __slots__ = (
         "_faulted",
-        "_metrics",
         "_reading",
         "_tally",
-        "_telemetry",
         "_ttft_observed",
         "answer_tokens",
-        "deployment",
         "handoff",
         "prompt_tokens",
-        "request_id",
-        "retries",
         "route",
         "watch",
     )
@@ -70,12 +63,8 @@ class RequestRecord:
     def __init__(
         self, telemetry: Telemetry, metrics: Metrics, request_id: str, deployment: str, received: float
     ) -> None:
-        self._telemetry = telemetry
-        self._metrics = metrics
-        self.request_id = request_id
-        self.deployment = deployment
+        super().__init__(telemetry, metrics, request_id, deployment, received)
         self.watch = Stopwatch(received)
-        self.retries = 0
         self.prompt_tokens = 0
         self.answer_tokens = 0
         self._ttft_observed = False
@@ -84,11 +73,10 @@ class RequestRecord:
         self._tally: Tally
         self.handoff: HandoffDone | None = None
         self._reading: _Reading | None = None
-        self._count(Counter.RECEIVED)
 
     def begin_attempt(self) -> None:
         if self.watch.first_attempt is not None:
-            self._retried()
+            self.retried()
         self.route = self.handoff = None
         self.watch.begin_attempt(time.perf_counter())
 
@@ -98,16 +86,11 @@ class RequestRecord:
 
     def goes_on(self) -> None:
         """Another worker goes on with the answer. Who read the prompt, and when, stays as it is."""
-        self._retried()
+        self.retried()
         self._metrics.continuations.labels(self.deployment).inc()
         if self._reading is None:
             timings = WorkerTimings() if self.handoff is None else self.handoff.timings
             self._reading = _Reading(self._taken().path, self._taken().prefill, timings)
-
-    def _retried(self) -> None:
-        self.retries += 1
-        self._count(Counter.RETRIED)
-        self._metrics.retries.labels(self.deployment).inc()
 
     def reserved(self) -> None:
         self.watch.reserved = time.perf_counter()
@@ -153,24 +136,11 @@ class RequestRecord:
         if self._reading is None:
             self.handoff = done
 
-    def fault(self, leg: str, worker: WorkerRoute, error: TandemError) -> None:
-        """A worker failed, or the hand-off between two; the request may still be answered elsewhere. It counts against
-        the worker's revision either way: a retry hides a bad revision from clients, not from who rolls it out."""
+    def fault(self, leg: str, worker: WorkerRoute, error: TandemError, partner: WorkerRoute | None = None) -> None:
         self._faulted = True
-        self._telemetry.revision_window(self.deployment, worker).count(Counter.FAILED)
-        code = "lost" if isinstance(error, WorkerLost) else error.code.value
-        self._metrics.faults.labels(self.deployment, leg, code).inc()
-        pair = (self.route.answering, self.route.prefill) if self.route is not None else (None, None)
-        _log.warning(
-            "a worker failed a request",
-            request_id=self.request_id,
-            deployment=self.deployment,
-            leg=leg,
-            worker=worker.worker_id,
-            partner=next((each.worker_id for each in pair if each is not None and each is not worker), None),
-            code=code,
-            error=error.message,
-        )
+        pair = (self.route.answering, self.route.prefill) if self.route is not None else ()
+        partner = next((each for each in pair if each is not None and each is not worker), None)
+        super().fault(leg, worker, error, partner)
 
     def used(self, prompt_tokens: int, answer_tokens: int) -> None:
         """So many tokens by now."""
@@ -180,21 +150,14 @@ class RequestRecord:
         """answered_here: the closing event came from the answering worker, not from the prefill worker."""
         self.used(finished.prompt_tokens, finished.completion_tokens)
         route = self._taken()
-        now = time.perf_counter()
         watch = self.watch
-        window = self._telemetry.window(self.deployment)
-        window.observe(Latency.E2E, now - watch.received)
-        self._metrics.e2e.labels(self.deployment).observe(now - watch.received)
         if watch.tpot_s is not None:
             self._telemetry.observe(self.deployment, Latency.TPOT, watch.tpot_s, route.answering)
             self._metrics.tpot.labels(self.deployment).observe(watch.tpot_s)
-        window.count(Counter.PROMPT_TOKENS, finished.prompt_tokens)
-        self._metrics.tokens.labels(self.deployment, "prompt").inc(finished.prompt_tokens)
         self._metrics.tokens.labels(self.deployment, "cached").inc(finished.cached_tokens)
         self._metrics.tokens.labels(self.deployment, "output").inc(finished.completion_tokens)
-        self._telemetry.revision_window(self.deployment, route.answering).count(Counter.COMPLETED)
-        self._close(Counter.COMPLETED)
-        timing = self._timing(finished, route, answered_here, now)
+        took_s = self.completed(finished.prompt_tokens, route.answering)
+        timing = self._timing(finished, route, answered_here, took_s)
         _log.info(
             "answered",
             request_id=self.request_id,
@@ -210,26 +173,7 @@ class RequestRecord:
         )
         return timing
 
-    def fail(self) -> None:
-        self._close(Counter.FAILED)
-
-    def close_with(self, error: ApiError) -> None:
-        """Refused (the client's turn, or nobody free) is told apart from failed (a worker's fault)."""
-        self._close(Counter.REJECTED if error.refused else Counter.FAILED)
-        _log.info(
-            "rejected" if error.refused else "failed",
-            request_id=self.request_id,
-            deployment=self.deployment,
-            status=error.status,
-            code=error.code,
-            error=error.message,
-        )
-
-    def cancel(self, reason: str = "the client left") -> None:
-        self._close(Counter.CANCELLED)
-        _log.info(reason, request_id=self.request_id, deployment=self.deployment)
-
-    def _timing(self, finished: Finished, route: Route, answered_here: bool, now: float) -> RequestTiming:
+    def _timing(self, finished: Finished, route: Route, answered_here: bool, took_s: float) -> RequestTiming:
         watch, handoff, path, prefill = self.watch, self.handoff, route.path, route.prefill
         if self._reading is not None:
             path, prefill, reader = self._reading.path, self._reading.by, self._reading.timings
@@ -249,7 +193,7 @@ class RequestRecord:
             finish_reason=finished.reason.value,
             ttft_s=watch.ttft_s,
             tpot_s=watch.tpot_s,
-            e2e_s=now - watch.received,
+            e2e_s=took_s,
             segments=segments(watch, reader),
             first_gap_s=watch.first_gap_s,
             handoff_s=None if handoff is None else handoff.timings.handoff_s,
@@ -266,10 +210,6 @@ class RequestRecord:
         return self.route
 
     def _close(self, outcome: Counter) -> None:
-        if outcome is Counter.FAILED and self.route is not None and not self._faulted:
+        if outcome is Counter.FAILED and self.route is not None and not (self._faulted or self._closed):
             self._telemetry.revision_window(self.deployment, self.route.answering).count(outcome)
-        self._count(outcome)
-        self._metrics.requests.labels(self.deployment, outcome.value).inc()
-
-    def _count(self, counter: Counter) -> None:
-        self._telemetry.window(self.deployment).count(counter)
+        super()._close(outcome)

@@ -14,7 +14,7 @@ from inference.router.workers.failures import WorkerLost
 
 #: A worker with another model than the table says is no client's fault: the table is behind.
 PASSED_ON = CLIENT_ERRORS - {ErrorCode.MODEL_NOT_FOUND}
-_ELSEWHERE = BUSY_ERRORS | {ErrorCode.MODEL_NOT_FOUND}
+ELSEWHERE = BUSY_ERRORS | {ErrorCode.MODEL_NOT_FOUND}
 
 #: What a worker tells of a hand-off that failed. Neither worker is to blame alone, so another pair is tried.
 _PAIR_ERRORS = frozenset(
@@ -56,7 +56,7 @@ class AttemptFailed(Exception):
 
     @property
     def busy(self) -> bool:
-        return self.error.code in _ELSEWHERE
+        return self.error.code in ELSEWHERE
 
     @property
     def stage(self) -> str:
@@ -73,7 +73,7 @@ def blame(failure: LegFailed, route: Route, *, answer_flows: bool) -> AttemptFai
     if prefill is None or isinstance(error, WorkerLost):
         worker = prefill if leg is Leg.PREFILL and prefill is not None else route.answering
         return AttemptFailed(leg.value, worker, error)
-    hearsay = leg is Leg.ANSWER and not answer_flows and error.code not in _ELSEWHERE
+    hearsay = leg is Leg.ANSWER and not answer_flows and error.code not in ELSEWHERE
     both = error.code in _PAIR_ERRORS or hearsay
     pair = (key_of(route.answering), key_of(prefill)) if both else None
     return AttemptFailed(leg.value, prefill if leg is Leg.PREFILL else route.answering, error, pair)

@@ -206,23 +206,11 @@ class Endpoints:
 
     async def _relay_one(self, part: _Part, *, among_others: bool = False) -> tuple[Finished, RequestTiming]:
         """Relay one prompt; its record is closed on every way out."""
-        try:
+        with part.record.closing():
             finished, timing = await self._relay.answer(part.call, part.lane, part.record)
             part.lane.close(finished.reason)
             if among_others:  # which may take long; else the end of the answer follows at once
                 await part.lane.flush()
-        except ApiError as error:
-            part.record.close_with(error)
-            raise
-        except asyncio.CancelledError as cancelled:
-            part.record.cancel(*cancelled.args)
-            raise
-        except ClientGone:
-            part.record.cancel()
-            raise
-        except Exception:
-            part.record.fail()
-            raise
         return finished, timing
 
 

@@ -10,7 +10,10 @@ from inference.contracts import codec, names
 from inference.contracts.errors import ErrorCode
 from inference.contracts.states import Role
 from inference.contracts.timings import Counter, Gauge, Latency, Window
+from inference.router.telling.metrics import Metrics
 from inference.router.telling.windows import Telemetry
+from inference.router.travel.outcome import Outcome
+from inference.router.web.sse import ClientGone
 from tests.inference.router.conftest import LONG, SHORT, Bench, eventually
 from tests.inference.router.scripted import PIECES, Misstep
 
@@ -169,6 +172,22 @@ async def test_a_closed_window_is_not_touched_again(away: redis.asyncio.Redis) -
     assert telemetry.close_windows(8)[0].counters[Counter.RECEIVED] == 1
     assert telemetry.close_windows(9) == []
     assert codec.decode(codec.encode(closed), Window) == closed
+
+
+async def test_a_client_that_leaves_when_its_answer_is_there_already_is_counted_once(
+    away: redis.asyncio.Redis, bench: Bench
+) -> None:
+    telemetry = Telemetry(away, "r", 1.0, dict)
+    outcome = Outcome(telemetry, Metrics(dict, dict, lambda: None, dict), "r", "chat", 0.0)
+    outcome.completed(3, bench.worker(Role.UNIFIED).route)
+    with pytest.raises(ClientGone), outcome.closing():
+        raise ClientGone("gone")
+    outcome.fail()
+    by_revision = {window.revision: window.counters for window in telemetry.close_windows(7)}
+    assert by_revision == {
+        None: {Counter.RECEIVED: 1, Counter.COMPLETED: 1, Counter.PROMPT_TOKENS: 3},
+        1: {Counter.COMPLETED: 1},
+    }
 
 
 async def test_the_stream_is_capped(bench: Bench) -> None:
