@@ -65,7 +65,7 @@ class Bench:
         self.fabric = Fabric()
         self.workers: list[ScriptedWorker] = []
         self.keys = [ServingKeyEntry(key_id="k1", digest=auth.key_digest(KEY))]
-        self.model = MODEL
+        self.deployment, self.model = "chat", MODEL
         self.deadlines = DEADLINES
         self.intervals = INTERVALS
         self.limits = Limits(suspect_s=1.0, queue_s=0.05)
@@ -136,8 +136,8 @@ class Bench:
     def publish(self, workers: list[ScriptedWorker] | None = None) -> None:
         served = self.workers if workers is None else workers
         deployment = DeploymentRoute(
-            name="chat",
-            model_name=MODEL,
+            name=self.deployment,
+            model_name=self.model if self.deployment != "chat" else MODEL,
             created=1_700_000_000,
             context_length=1000,
             local_prefill_tokens=LOCAL_PREFILL_TOKENS,

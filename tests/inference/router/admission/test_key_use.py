@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 
+import redis.asyncio
+
 from inference.contracts import names
+from inference.router.admission.key_use import KeyUse
 from tests.inference.router.conftest import SHORT, Bench
 
 
@@ -33,3 +36,15 @@ async def test_a_use_that_redis_missed_is_told_later(bench_of_its_own: Bench) ->
     bench.server.start()
     await bench.router.key_use.write()
     assert bench.redis.hgetall(names.KEY_USE_KEY)
+
+
+async def test_uses_that_redis_never_takes_go_with_their_keys() -> None:
+    now = 1_000_000.0
+    use = KeyUse(redis.asyncio.Redis(), 5.0, lambda: now)
+    for key_id in ("here", "gone"):
+        use.note(key_id)
+    use.forget_all_but({"here"})
+    assert set(use._unsent) == {"here", "gone"}, "it may be told still"
+    now += 3600
+    use.forget_all_but({"here"})
+    assert set(use._unsent) == {"here"}
