@@ -205,10 +205,8 @@ class Exchange:
 
     def _send(self, deltas: Sequence[TokenDelta]) -> None:
         self._record.saw_tokens(deltas)
-        for delta in deltas:
-            self._written.add(delta)
-            if delta.text or delta.logprobs or delta.finish is not None:
-                self._lane.send(delta)
+        self._written.add(deltas)
+        self._lane.send(deltas)
 
     async def _settle(self) -> None:
         """The answer is complete; wait a moment for the prefill leg's figures where they are still on their way."""

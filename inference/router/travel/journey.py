@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -50,9 +51,11 @@ class Written:
     token_ids: list[int] = field(default_factory=list)
     finish: FinishReason | None = None
 
-    def add(self, delta: TokenDelta) -> None:
-        self.token_ids.extend(delta.token_ids)
-        self.finish = delta.finish or self.finish
+    def add(self, deltas: Sequence[TokenDelta]) -> None:
+        for delta in deltas:
+            self.token_ids += delta.token_ids
+            if delta.finish is not None:
+                self.finish = delta.finish
 
 
 @dataclass(slots=True)

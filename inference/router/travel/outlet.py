@@ -105,16 +105,19 @@ class Lane:
         self._echo = text
         self._to_echo = set(self._indices)
 
-    def send(self, delta: TokenDelta) -> None:
-        """More of one of the answers. It may stay here until `flush`."""
-        if delta.answer >= len(self._indices):
-            return  # not asked for: no client could place it
-        index = self._indices[delta.answer]
-        if self._to_echo or self._readers or delta.finish is not None:
-            self._send(index, delta)
-        else:
-            self._outlet.send(index, delta)
-            self._sent = True
+    def send(self, deltas: Sequence[TokenDelta]) -> None:
+        """More of the answers. It may stay here until `flush`."""
+        for delta in deltas:
+            if not (delta.text or delta.logprobs or delta.finish is not None):
+                continue
+            if delta.answer >= len(self._indices):
+                continue  # not asked for: no client could place it
+            index = self._indices[delta.answer]
+            if self._to_echo or self._readers or delta.finish is not None:
+                self._send(index, delta)
+            else:
+                self._outlet.send(index, delta)
+                self._sent = True
 
     async def flush(self) -> None:
         """Let the client have what was sent. Raises `ClientGone`."""
@@ -190,7 +193,7 @@ class StreamOutlet:
             self._unsent.append(event(self._shape.text(index, delta.text, delta.logprobs)))
         elif delta.text:
             before, after = self._frames.get(index) or self._frame(index)
-            self._unsent += (before, _as_json(delta.text), after)
+            self._unsent += before, _as_json(delta.text), after
         if delta.finish is not None:
             self._unsent.append(event(self._shape.closing(index, delta.finish)))
 

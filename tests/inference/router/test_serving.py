@@ -424,7 +424,7 @@ async def test_a_bug_in_the_router_is_an_error_and_never_half_an_answer(bench: B
 
     async def broken(self: Relay, call: Call, lane: Lane, record: RequestRecord) -> None:
         if after_text:
-            lane.send(TokenDelta(token_ids=(1,), text="Hi"))
+            lane.send([TokenDelta(token_ids=(1,), text="Hi")])
             await lane.flush()
         raise RuntimeError("secret detail")
 
