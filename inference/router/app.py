@@ -17,19 +17,19 @@ from redis.backoff import NoBackoff
 
 from inference.contracts.worker import PairReport
 from inference.process.tasks import Background, end, keep_running
-from inference.router.admission.fair_queue import WaitingRoom
 from inference.router.admission.key_limits import KeyLimits
 from inference.router.admission.key_use import KeyUse
 from inference.router.admission.limiter import Limiter, OwnLimiter
-from inference.router.admission.minute import WINDOW_S
+from inference.router.admission.rooms import Rooms
 from inference.router.admission.shared_limiter import SharedLimiter
-from inference.router.choosing.load import LiveRequests
-from inference.router.config import CannotListen, RouterConfig
+from inference.router.choosing.knowledge import Knowledge
+from inference.router.config import CannotListen, Limits, RouterConfig
 from inference.router.table import TableKeeper
 from inference.router.telling.metrics import Metrics
 from inference.router.telling.shared_metrics import SharedMetrics
 from inference.router.telling.windows import Telemetry
 from inference.router.travel.any_worker import AnyWorker
+from inference.router.travel.live import LiveRequests
 from inference.router.travel.relay import Relay
 from inference.router.turns import Turns
 from inference.router.web.connection import Connection
@@ -43,6 +43,7 @@ from inference.router.workers.figures import Figures
 from inference.router.workers.pairs import Pair, Pairs
 
 _FORCED_STOP_S = 1.0
+_FORGETS_EVERY_S = 5.0
 
 #: Connections that wait to be accepted.
 _BACKLOG = 128
@@ -54,8 +55,13 @@ class Router:
 
     def __init__(self, config: RouterConfig, redis: Redis) -> None:
         self.config = config
-        self.live = LiveRequests()
-        self.tables = TableKeeper(redis, config.data_dir, config.intervals.table_poll_s)
+        limits = config.limits
+        self.knowledge = _knowledge(limits, config.deadlines.first_event_s)
+        self.live = LiveRequests(self.knowledge.standings)
+        self.rooms = Rooms(limits.queue_requests, limits.queue_s, limits.retry_after_s)
+        self.tables = TableKeeper(
+            redis, config.data_dir, config.intervals.table_poll_s, lambda: self.forget(time.monotonic())
+        )
         self.telemetry = Telemetry(redis, config.router_id, config.intervals.window_s, self.in_flight)
         metrics = self._own_metrics = Metrics(self.in_flight, self._waiting, self._table_version, self._pairs_known)
         self._background = Background()
@@ -63,19 +69,18 @@ class Router:
         self._client = WorkerClient(config.cluster_secret, config.deadlines, self._background, turns, config.worker_tls)
         self.pairs = Pairs(lambda: self.tables.deployments, self._client.preflight)
         self._trials: list[asyncio.Task[None]] = []
-        relay = self._relay = Relay(
-            self._client, self.tables.roster, self.live, self._background, config.deadlines, config.limits
+        relay = Relay(
+            *(self._client, self.tables.roster, self.live, self.knowledge, self.rooms),
+            *(self._background, config.deadlines, limits),
         )
-        self._figures = Figures(
-            self._client, relay.steering, self.live, lambda: self.tables.routing, config.intervals.figures_s
-        )
-        self.key_limits = KeyLimits(config.limits.retry_after_s)
+        self._figures = Figures(self._client, self.knowledge, lambda: self.tables.routing, config.intervals.figures_s)
+        self.key_limits = KeyLimits(limits.retry_after_s)
         self._limiter = _limiter(config, self.key_limits)
         self.key_use = KeyUse(redis, config.intervals.key_use_s, time.time)
         self._metrics = SharedMetrics(metrics, config.siblings, config.number)
         self._door = Door(config, self.tables, self._limiter, self.key_use)
         answers = Endpoints(config, self._door, self.tables, relay, self.telemetry, metrics, self._metrics, turns)
-        any_worker = AnyWorker(config.limits)
+        any_worker = AnyWorker(limits)
         models = ModelEndpoints(self._door, self.tables, self._client, any_worker)
         embeddings = EmbeddingEndpoint(
             config,
@@ -85,9 +90,9 @@ class Router:
             self.live,
             self.telemetry,
             metrics,
-            relay.steering.prompts.estimate,
+            self.knowledge.prompts.estimate,
         )
-        app = web.Application(client_max_size=config.limits.max_body_bytes, middlewares=[speak_openai(metrics)])
+        app = web.Application(client_max_size=limits.max_body_bytes, middlewares=[speak_openai(metrics)])
         app.add_routes([*answers.routes(), *models.routes(), *embeddings.routes()])
         app.on_response_prepare.append(before_headers)
         # A client that leaves cancels its handler; everything a request holds is given back on that way out.
@@ -106,12 +111,8 @@ class Router:
         served = dict.fromkeys((entry.name for entry in self.tables.deployments), 0)
         return {**served, **self.live.in_flight()}
 
-    def waiting(self, deployment: str) -> WaitingRoom:
-        """The requests of a deployment that wait while all its workers are busy."""
-        return self._relay.room(deployment)
-
     def _waiting(self) -> Mapping[str, int]:
-        return {entry.name: len(self._relay.room(entry.name)) for entry in self.tables.deployments}
+        return {entry.name: self.rooms.waiting(entry.name) for entry in self.tables.deployments}
 
     async def start(self) -> None:
         await self.tables.start()
@@ -156,11 +157,22 @@ class Router:
         """Keep what is known of the workers' load fresh, for ever."""
         await self._figures.run()
 
-    async def forget_old_requests(self) -> None:
-        """Keep the memory of what keys asked to the last minute, for ever."""
+    def forget(self, now: float) -> None:
+        """Let go of what is remembered of deployments, workers and keys that the tables don't name any more, and of
+        what counts no more; what a live request still needs goes at a later call. now: of the monotonic clock."""
+        named = self.tables.named
+        deployments = named.deployments | self.live.in_flight().keys()
+        self.knowledge.forget_all_but(named.workers, deployments, now)
+        self.rooms.forget_all_but(deployments, named.keys)
+        self._own_metrics.forget_all_but(deployments, now)
+        self.key_use.forget_all_but(named.keys)
+        self.key_limits.forget_old(now)
+
+    async def run_forgetting(self) -> None:
+        """Let go, for ever: besides with each new table, as requests end that needed what is gone."""
         while True:
-            await asyncio.sleep(WINDOW_S)
-            self.key_limits.forget_old(time.monotonic())
+            await asyncio.sleep(_FORGETS_EVERY_S)
+            self.forget(time.monotonic())
 
     async def _idle_within(self, seconds: float) -> bool:
         try:
@@ -193,10 +205,11 @@ async def running(config: RouterConfig) -> AsyncIterator[Router]:
             asyncio.create_task(keep_running(job))
             for job in (
                 router.tables.run,
+                router.tables.run_writer,
                 router.telemetry.run_clock,
                 router.telemetry.run_sender,
                 router.key_use.run,
-                router.forget_old_requests,
+                router.run_forgetting,
                 router.follow_figures,
             )
         ]
@@ -205,6 +218,12 @@ async def running(config: RouterConfig) -> AsyncIterator[Router]:
         await router.stop()
         await end(followers)
         await redis.aclose()
+
+
+def _knowledge(limits: Limits, try_s: float) -> Knowledge:
+    return Knowledge(
+        most_blocks=limits.prefix_blocks, cool_s=limits.suspect_s, most_s=limits.suspect_most_s, try_s=try_s
+    )
 
 
 def _limiter(config: RouterConfig, limits: KeyLimits) -> Limiter:

@@ -74,11 +74,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Seconds: how often the tables are read without being told, how long Redis may take to answer, how long one
+    """Seconds: how often the tables are looked at without being told, how long Redis may take to answer, how long one
     telemetry window is, how often the last use of keys is told, how old what a worker said of its load may grow before
     it is asked."""
 
-    table_poll_s: float = 2.0
+    table_poll_s: float = 0.5
     redis_timeout_s: float = 1.0
     window_s: float = 1.0
     key_use_s: float = 5.0

@@ -1,49 +1,60 @@
 """The routing table and the serving keys, kept current by one task; serving only ever reads the last good ones.
 
-Redis carries both. They are read at the start, whenever the channel says "look again", and every few seconds. While
+Redis carries both. They are read at the start, whenever the channel says "look again", and looked at twice a second in
+case that announcement is lost: of a table that is as it was only its beginning travels, so that costs little. While
 Redis is away the last good ones stay in use, without limit; a file keeps them for a router that starts meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-import msgspec
 import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from inference.contracts import codec, names
 from inference.contracts.routing import DeploymentRoute, KeyTable, RoutingTable
-from inference.process.files import write_atomically
 from inference.router.admission.keys import Keyring
 from inference.router.choosing.roster import Roster, roster_of
+from inference.router.choosing.standing import WorkerKey, key_of
+from inference.router.table_file import Cached, TableFile
 
-CACHE_FILE = "router-tables.json"
+#: A table begins with its version, which is another for each that is published.
+BEGINNING_BYTES = 64
+
 _FIRST_PAUSE_S = 0.1
 _log = structlog.get_logger()
 
 T = TypeVar("T", RoutingTable, KeyTable)
 
+#: What tells one published table from another: its beginning, and its length in bytes.
+_Mark = tuple[bytes | str, int]
+_NOTHING: _Mark = (b"", 0)
 
-class _Cached(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of the cache file."""
 
-    routing: RoutingTable | None
-    keys: KeyTable | None
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What the tables in use name. workers: of all deployments. keys: their ids."""
+
+    deployments: frozenset[str] = frozenset()
+    workers: frozenset[WorkerKey] = frozenset()
+    keys: frozenset[str] = frozenset()
 
 
 class _Slot(Generic[T]):
     """The last good table of one kind. `version` only grows, but for a value from the file, which any published one
-    replaces: the control plane may have begun anew since."""
+    replaces: the control plane may have begun anew since. mark: of what Redis held when it was read."""
 
     def __init__(self, name: str, kind: type[T]) -> None:
-        self._name = name
+        self.name = name
         self._kind: type[T] = kind
-        self._seen: bytes | str | None = None
         self._published = False
+        self.mark = _NOTHING
         self.value: T | None = None
 
     def restore(self, value: T | None) -> None:
@@ -52,34 +63,37 @@ class _Slot(Generic[T]):
 
     def offer(self, data: bytes | str | None) -> bool:
         """Take what Redis holds; whether that changed the value. Garbage and older versions are logged and ignored."""
-        if data is None or data == self._seen:
+        self.mark = _NOTHING if data is None else (data[:BEGINNING_BYTES], len(data))
+        if data is None:
             return False
-        self._seen = data
         try:
             table = codec.decode(data, self._kind)
         except codec.CodecError as error:
-            _log.error("unreadable table ignored", table=self._name, error=str(error))
+            _log.error("unreadable table ignored", table=self.name, error=str(error))
             return False
         if self.value is not None and self._published and table.version < self.value.version:
-            _log.warning("older table ignored", table=self._name, version=table.version, have=self.value.version)
+            _log.warning("older table ignored", table=self.name, version=table.version, have=self.value.version)
             return False
         self.value, self._published = table, True
         return True
 
 
 class TableKeeper:
-    """poll_s: seconds between reads when nobody says that something changed, and the longest pause between two attempts
-    to reach a Redis that is away."""
+    """poll_s: seconds between looks when nobody says that something changed, and the longest pause between two attempts
+    to reach a Redis that is away. changed: called with each new table, once it is in use."""
 
-    def __init__(self, redis: Redis, data_dir: Path, poll_s: float) -> None:
+    def __init__(self, redis: Redis, data_dir: Path, poll_s: float, changed: Callable[[], None] = lambda: None) -> None:
         self._redis = redis
-        self._file = data_dir / CACHE_FILE
+        self._file = TableFile(data_dir)
         self._poll_s = poll_s
+        self._changed = changed
         self._routing = _Slot(names.ROUTING_TABLE_KEY, RoutingTable)
         self._keys = _Slot(names.KEY_TABLE_KEY, KeyTable)
         self._keyring: Keyring | None = None
         self._by_name: dict[str, DeploymentRoute] = {}
         self._rosters: dict[str, Roster] = {}
+        self._named = Named()
+        self._unwritten = asyncio.Event()
         self._connected: bool | None = None
 
     @property
@@ -94,6 +108,10 @@ class TableKeeper:
     @property
     def deployments(self) -> tuple[DeploymentRoute, ...]:
         return self._routing.value.deployments if self._routing.value is not None else ()
+
+    @property
+    def named(self) -> Named:
+        return self._named
 
     def find(self, name: str) -> DeploymentRoute | None:
         """The deployment that serves `name`: its own name, or the name of its model."""
@@ -110,7 +128,9 @@ class TableKeeper:
         except (RedisError, OSError, TimeoutError) as error:
             self._note_connected(False, error)
         if self.routing is None or self._keys.value is None:
-            self._restore(await asyncio.to_thread(self._read_file))
+            self._restore(await asyncio.to_thread(self._file.read))
+        if self._unwritten.is_set():
+            await self._write()
 
     async def run(self) -> None:
         """Follow Redis for ever, through every outage."""
@@ -128,15 +148,40 @@ class TableKeeper:
             await asyncio.sleep(pause)
             pause = min(2 * pause, self._poll_s)
 
-    async def _refresh(self) -> None:
-        routing, keys = await self._redis.mget(names.ROUTING_TABLE_KEY, names.KEY_TABLE_KEY)
-        self._note_connected(True)
-        changed = self._routing.offer(routing) | self._keys.offer(keys)
-        if changed:
-            self._index()
-            await asyncio.to_thread(self._write_file, _Cached(routing=self._routing.value, keys=self._keys.value))
+    async def run_writer(self) -> None:
+        """Keep what is new in the file, for ever. Apart from the following, so that no slow disk holds up a table."""
+        while True:
+            await self._unwritten.wait()
+            await self._write()
 
-    def _restore(self, cached: _Cached) -> None:
+    async def _write(self) -> None:
+        self._unwritten.clear()
+        await asyncio.to_thread(self._file.write, Cached(routing=self._routing.value, keys=self._keys.value))
+
+    async def _refresh(self) -> None:
+        slots: tuple[_Slot[RoutingTable] | _Slot[KeyTable], ...] = (self._routing, self._keys)
+        marks = await self._marks()
+        self._note_connected(True)
+        new = [slot for slot, mark in zip(slots, marks, strict=True) if slot.mark != mark]
+        if not new:
+            return
+        tables = await self._redis.mget([slot.name for slot in new])
+        changed = [slot.offer(data) for slot, data in zip(new, tables, strict=True)]
+        if any(changed):
+            self._index()
+            self._unwritten.set()
+            self._changed()
+
+    async def _marks(self) -> list[_Mark]:
+        """Of what Redis holds now."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for slot in (self._routing, self._keys):
+                pipe.getrange(slot.name, 0, BEGINNING_BYTES - 1)
+                pipe.strlen(slot.name)
+            told = await pipe.execute()
+        return list(zip(told[::2], told[1::2], strict=True))
+
+    def _restore(self, cached: Cached) -> None:
         self._routing.restore(cached.routing)
         self._keys.restore(cached.keys)
         self._index()
@@ -149,24 +194,13 @@ class TableKeeper:
         for entry in self.deployments:
             known = before.get(entry.name)
             self._rosters[entry.name] = known if known and known.deployment == entry else roster_of(entry)
-        self._keyring = None if self._keys.value is None else Keyring(self._keys.value)
-
-    def _read_file(self) -> _Cached:
-        try:
-            return codec.decode(self._file.read_bytes(), _Cached)
-        except FileNotFoundError:
-            pass
-        except (OSError, codec.CodecError) as error:
-            _log.error("cached tables not readable", file=str(self._file), error=str(error))
-        return _Cached(routing=None, keys=None)
-
-    def _write_file(self, cached: _Cached) -> None:
-        """It names keys (as digests) and addresses, so only its owner may read it."""
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._file, codec.encode(cached))
-        except OSError as error:
-            _log.error("tables not cached", file=str(self._file), error=str(error))
+        keys = self._keys.value
+        self._keyring = None if keys is None else Keyring(keys)
+        self._named = Named(
+            frozenset(self._rosters),
+            frozenset(key_of(worker) for entry in self.deployments for worker in entry.workers),
+            frozenset(() if keys is None else (entry.key_id for entry in keys.keys)),
+        )
 
     def _note_connected(self, connected: bool, error: Exception | None = None) -> None:
         if connected != self._connected:

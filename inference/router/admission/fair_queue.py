@@ -10,6 +10,7 @@ import asyncio
 import heapq
 import math
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from inference.router.errors import ApiError, unavailable
@@ -55,6 +56,9 @@ class FairOrder:
     def served(self, start: float) -> None:
         self._time = max(self._time, start)
         self._ends = {key: end for key, end in self._ends.items() if end > self._time}
+
+    def forget_all_but(self, keys: Collection[str]) -> None:
+        self._ends = {key: end for key, end in self._ends.items() if key in keys}
 
 
 class WaitingRoom:
@@ -126,6 +130,10 @@ class WaitingRoom:
             heapq.heappop(self._waiting)
             self._order.served(waiting.start)
             waiting.called.set()
+
+    def forget_all_but(self, keys: Collection[str]) -> None:
+        """Let go of what all other keys had of their turns; those of them that wait go on waiting."""
+        self._order.forget_all_but(keys)
 
     def _require_seat(self, claim: Claim) -> None:
         if len(self._waiting) >= self._most:

@@ -15,7 +15,7 @@ import math
 import msgspec
 
 from inference.contracts.routing import ServingKeyEntry
-from inference.router.admission.minute import Entry, Minute
+from inference.router.admission.minute import Minute, Moment
 from inference.router.errors import ApiError
 
 LARGER_THAN_LIMIT = "request_larger_than_limit"
@@ -71,7 +71,16 @@ class Admission:
     """A request that was let in, with `prompts` prompts. What it used is told with `used` as each of these ends; where
     nothing is told, what was presumed stays."""
 
-    __slots__ = ("answer_tokens", "in_requests", "in_tokens", "prompt_tokens", "prompts", "quota", "refused")
+    __slots__ = (
+        "answer_tokens",
+        "in_requests",
+        "in_tokens",
+        "presumed",
+        "prompt_tokens",
+        "prompts",
+        "quota",
+        "refused",
+    )
 
     def __init__(self, quota: Quota, prompts: int) -> None:
         self.quota = quota
@@ -79,8 +88,9 @@ class Admission:
         self.prompt_tokens: int | None = None
         self.answer_tokens = 0
         self.refused = False
-        self.in_requests: Entry | None = None
-        self.in_tokens: Entry | None = None
+        self.presumed = 0  # tokens of the prompts, where they count
+        self.in_requests: Moment | None = None
+        self.in_tokens: Moment | None = None
 
     def used(self, prompt_tokens: int, answer_tokens: int) -> None:
         """By one of its prompts, and the answers to it."""
@@ -128,16 +138,21 @@ class KeyLimits:
         refusal = _too_large(quota, prompts, tokens) or self._refusal(account, quota, prompts, tokens, now)
         if refusal is not None:
             return refusal
+        return self.entered(quota, prompts, tokens, now)
+
+    def entered(self, quota: Quota, prompts: int, tokens: int, now: float) -> Admission:
+        """As `enter`, of a request that was let in elsewhere, whatever the limits."""
         admission = self.resume(quota, prompts)
         account = self._accounts[quota.key_id]
         if quota.requests_per_minute is not None:
             admission.in_requests = account.requests.add(prompts, now)
         if quota.tokens_per_minute is not None:
+            admission.presumed = tokens
             admission.in_tokens = account.tokens.add(tokens, now)
         return admission
 
     def resume(self, quota: Quota, prompts: int) -> Admission:
-        """Have a request among the live ones that was let in before."""
+        """Have a request among the live ones that was let in, and counted, before."""
         admission = Admission(quota, prompts)
         account = self._accounts.get(quota.key_id)
         if account is None:
@@ -154,9 +169,9 @@ class KeyLimits:
         account.live.discard(admission)
         account.running -= admission.prompts
         if admission.refused and admission.in_requests is not None:
-            account.requests.correct(admission.in_requests, 0)
+            account.requests.correct(admission.in_requests, admission.prompts, 0)
         if admission.in_tokens is not None and admission.prompt_tokens is not None:
-            account.tokens.correct(admission.in_tokens, admission.prompt_tokens)
+            account.tokens.correct(admission.in_tokens, admission.presumed, admission.prompt_tokens)
         if admission.quota.tokens_per_minute is not None:
             account.tokens.add(admission.answer_tokens, now)
         if account.empty:

@@ -7,7 +7,7 @@ routers the one that writes last wins, and the control plane keeps the later mom
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import structlog
 from redis.asyncio import Redis
@@ -15,6 +15,8 @@ from redis.exceptions import RedisError
 
 from inference.contracts import names
 
+#: How long the last use of a key that is no more waits to be told.
+_KEPT_S = 600
 _log = structlog.get_logger()
 
 
@@ -51,5 +53,10 @@ class KeyUse:
             _log.debug("use of keys not sent, kept for later", keys=len(sending), error=str(error))
             return
         for key_id, second in sending.items():
-            if self._unsent[key_id] == second:
+            if self._unsent.get(key_id) == second:
                 del self._unsent[key_id]
+
+    def forget_all_but(self, keys: Collection[str]) -> None:
+        """Let go of other keys that were last used long ago, which Redis won't take."""
+        long_ago = self._clock() - _KEPT_S
+        self._unsent = {key: second for key, second in self._unsent.items() if key in keys or second > long_ago}

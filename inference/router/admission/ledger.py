@@ -17,7 +17,15 @@ import structlog
 from inference.contracts import codec
 from inference.process.tasks import end
 from inference.router.admission.key_limits import Admission, KeyLimits, Refusal
-from inference.router.admission.ledger_messages import Enter, Hello, Leave, Verdict, Welcome, to_ledger
+from inference.router.admission.ledger_messages import (
+    Entered,
+    Hello,
+    Leave,
+    ToLedger,
+    Verdict,
+    Welcome,
+    to_ledger,
+)
 from inference.router.admission.minute import WINDOW_S
 
 #: The name of its socket, in the directory of the processes' own.
@@ -66,7 +74,7 @@ class Ledger:
                 self._limits.leave(admission, self._clock())
             writer.close()
 
-    def _take(self, said: Hello | Enter | Leave, held: dict[int, Admission]) -> Welcome | Verdict | None:
+    def _take(self, said: ToLedger, held: dict[int, Admission]) -> Welcome | Verdict | None:
         now = self._clock()
         if isinstance(said, Hello):
             for running in said.running:
@@ -78,6 +86,10 @@ class Ledger:
                 admission.prompt_tokens, admission.answer_tokens = said.prompt_tokens, said.answer_tokens
                 admission.refused = said.refused
                 self._limits.leave(admission, now)
+            return None
+        if isinstance(said, Entered):
+            request = said.request
+            held[request.number] = self._limits.entered(request.quota, request.prompts, request.tokens, now)
             return None
         entered = self._limits.enter(said.quota, said.prompts, said.tokens, now)
         if isinstance(entered, Refusal):

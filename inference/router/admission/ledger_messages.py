@@ -33,6 +33,12 @@ class Enter(msgspec.Struct, frozen=True, tag="enter"):
     tokens: int
 
 
+class Entered(msgspec.Struct, frozen=True, tag="entered"):
+    """This request runs: let in by its process alone, which had not heard yet that the ledger is there."""
+
+    request: Enter
+
+
 class Leave(msgspec.Struct, frozen=True, tag="leave"):
     """It has ended. prompt_tokens: None where nothing is known of what it used. As in `Admission`."""
 
@@ -54,5 +60,6 @@ class Verdict(msgspec.Struct, frozen=True, tag="verdict"):
     standing: Standing
 
 
-to_ledger = msgspec.json.Decoder(Hello | Enter | Leave)
-from_ledger = msgspec.json.Decoder(Welcome | Verdict)
+ToLedger = Hello | Enter | Entered | Leave
+to_ledger: msgspec.json.Decoder[ToLedger] = msgspec.json.Decoder(ToLedger)
+from_ledger: msgspec.json.Decoder[Welcome | Verdict] = msgspec.json.Decoder(Welcome | Verdict)

@@ -3,7 +3,8 @@ keeps. Requests of keys without limits are not asked about.
 
 A process counts for itself, too. While the ledger does not answer that count decides alone, so that serving goes on:
 a key may get its limits once per process then. What was let in meanwhile and still runs is told when the ledger is
-back; what has ended by then it never counts.
+back; what has ended by then it never counts. What is let in from then until the ledger's answer is heard is told as it
+comes: nothing waits for a ledger of which it is not known whether it answers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,17 @@ from inference.contracts import codec
 from inference.process.tasks import end, keep_running
 from inference.router.admission.key_limits import Admission, KeyLimits, Quota, Refusal, Standing
 from inference.router.admission.ledger import SOCKET
-from inference.router.admission.ledger_messages import Enter, Hello, Leave, Running, Verdict, Welcome, from_ledger
+from inference.router.admission.ledger_messages import (
+    Enter,
+    Entered,
+    Hello,
+    Leave,
+    Running,
+    ToLedger,
+    Verdict,
+    Welcome,
+    from_ledger,
+)
 
 _AGAIN_S = 0.5
 _log = structlog.get_logger()
@@ -87,6 +98,7 @@ class SharedLimiter:
     async def _verdict(self, enter: Enter) -> Verdict | None:
         """None: the ledger does not answer."""
         if not self._there:
+            self._say(Entered(enter))
             return None
         asked: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self._asked[enter.number] = asked
@@ -100,7 +112,8 @@ class SharedLimiter:
         finally:
             self._asked.pop(enter.number, None)
 
-    def _say(self, message: Hello | Enter | Leave) -> None:
+    def _say(self, message: ToLedger) -> None:
+        """Where there is a connection; `Hello` is the first that is said on it."""
         if self._writer is not None:
             self._writer.write(codec.encode(message) + b"\n")
 

@@ -10,7 +10,7 @@ all are used. Refusals of bad requests and busy answers are no faults and never 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -61,6 +61,8 @@ class Breakers(Generic[K]):
         if known is not None and now >= known.until:
             known.tried_until = now + self._try_s
 
-    def forget_old(self, now: float) -> None:
-        """Drop those that nobody tried again for long, also of workers that are gone."""
-        self._open = {key: each for key, each in self._open.items() if now < each.until + 2 * self._most_s}
+    def forget_all_but(self, there: Callable[[K], bool], now: float) -> None:
+        """Drop those of what is gone, and those that nobody tried again for long."""
+        self._open = {
+            key: each for key, each in self._open.items() if now < each.until + 2 * self._most_s and there(key)
+        }

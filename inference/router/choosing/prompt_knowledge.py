@@ -3,7 +3,7 @@ tokens their bytes are, and who has KV of their beginnings."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection
 
 from inference.contracts.generation import HandoffDone, Ticket
 from inference.contracts.prompts import Prompt, TokenPrompt
@@ -20,7 +20,7 @@ class PromptKnowledge:
 
     def __init__(self, most_blocks: int) -> None:
         self._index = PrefixIndex(most_blocks)
-        self._tokens_per_byte: dict[Hashable, float] = {}
+        self._tokens_per_byte: dict[str, float] = {}
         self._keeps: dict[WorkerKey, float] = {}
 
     def chain(self, prompt: Prompt, salt: str) -> PromptChain:
@@ -61,9 +61,11 @@ class PromptKnowledge:
         """The worker has KV of the whole prompt now."""
         self._index.note(chain, worker)
 
-    def forget_all_but(self, workers: Collection[WorkerKey]) -> None:
-        """Workers that are gone; what they had is forgotten when its turn comes."""
+    def forget_all_but(self, workers: Collection[WorkerKey], deployments: Collection[str]) -> None:
+        """Let go of what the others had and were like."""
+        self._index.forget_all_but(workers)
         self._keeps = {worker: kept for worker, kept in self._keeps.items() if worker in workers}
+        self._tokens_per_byte = {name: ratio for name, ratio in self._tokens_per_byte.items() if name in deployments}
 
     def _told(self, chain: PromptChain, worker: WorkerKey, cached_tokens: int, tokens: int) -> None:
         has = int(chain.octets * cached_tokens / tokens) if tokens else 0

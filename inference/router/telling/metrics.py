@@ -1,9 +1,9 @@
-"""What Prometheus can read from a router. Labels are deployments, outcomes and codes: a bounded set, and none of them
-goes stale when a worker leaves. Pairs of workers are told of while they are there."""
+"""What Prometheus can read from a router. Labels are deployments, outcomes and codes. What is told of a deployment ends
+some time after the deployment; pairs of workers are told of while they are there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -15,6 +15,9 @@ from inference.router.workers.pairs import Pair
 _TTFT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600, 1800)
 _TPOT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _E2E_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600, 1800)
+
+#: The series of a deployment that is gone are told for so long, so that their last increase is scraped.
+TOLD_AFTER_S = 300.0
 
 
 class Metrics:
@@ -69,11 +72,24 @@ class Metrics:
             "tandem_router_first_gap_seconds", "Gap between tokens 1 and 2.", _TTFT_BUCKETS, registry
         )
         self.e2e = _histogram("tandem_router_e2e_seconds", "Whole request.", _E2E_BUCKETS, registry)
+        self._of_deployments = (
+            *(self.requests, self.retries, self.continuations, self.faults, self.prefills, self.tokens),
+            *(self.ttft, self.tpot, self.first_gap, self.e2e),
+        )
+        self._last_seen: dict[str, float] = {}
         registry.register(_Levels(in_flight, waiting, table_version))
         registry.register(_Pairs(pairs))
 
     def expose(self) -> bytes:
         return generate_latest(self._registry)
+
+    def forget_all_but(self, deployments: Collection[str], now: float) -> None:
+        """End the series of others that were last named here `TOLD_AFTER_S` ago. now: of a monotonic clock."""
+        self._last_seen |= dict.fromkeys(deployments, now)
+        for name in [name for name, seen in self._last_seen.items() if now - seen >= TOLD_AFTER_S]:
+            del self._last_seen[name]
+            for metric in self._of_deployments:
+                metric.remove_by_labels({"deployment": name})
 
 
 class _Levels(Collector):

@@ -32,11 +32,13 @@ _log = structlog.get_logger()
 @dataclass(slots=True)
 class Tally:
     """What is noted for every token, apart from windows so that it costs little: tokens of a deployment that a pool's
-    workers wrote, and the times between them, in the second under way."""
+    workers wrote, and the times between them, in the second under way. closed: that second is over, and what is noted
+    here now is lost."""
 
     worker: WorkerRoute
     tokens: int = 0
     gaps: Histogram = field(default_factory=Histogram)
+    closed: bool = False
 
 
 class Telemetry:
@@ -89,21 +91,21 @@ class Telemetry:
             self.revision_window(deployment, pool_of).observe(latency, seconds, times)
 
     def tally(self, deployment: str, worker: WorkerRoute) -> Tally:
-        """Where the tokens that `worker` writes are noted; may be kept."""
+        """Where the tokens that `worker` writes are noted; may be kept until it is closed."""
         tally = self._tallies.get((deployment, worker.pool_id))
         if tally is None:
             tally = self._tallies[deployment, worker.pool_id] = Tally(worker)
         return tally
 
     def _take_tallies(self) -> None:
-        for (deployment, _), tally in self._tallies.items():
+        tallies, self._tallies = self._tallies, {}
+        for (deployment, _), tally in tallies.items():
+            tally.closed = True
             if tally.tokens:
                 self.window(deployment).count(Counter.OUTPUT_TOKENS, tally.tokens)
-                tally.tokens = 0
             if tally.gaps.counts:
                 for window in (self.window(deployment), self.window(deployment, tally.worker)):
                     window.latencies.setdefault(Latency.ITL, Histogram()).merge(tally.gaps)
-                tally.gaps = Histogram()
 
     def close_windows(self, second: int) -> list[Window]:
         """End the open windows as those of unix `second`."""

@@ -14,7 +14,7 @@ from inference.contracts.routing import DeploymentRoute
 from inference.contracts.sampling import Sampling
 from inference.contracts.states import FinishReason
 from inference.router.admission.fair_queue import Claim, Patience
-from inference.router.choosing.load import Place
+from inference.router.choosing.place import Place
 from inference.router.choosing.prompt_chain import PromptChain
 from inference.router.choosing.standing import WorkerKey
 from inference.router.travel.outlet import Lane

@@ -105,6 +105,8 @@ class RequestRecord(Outcome):
         side by side, the first is timed."""
         now = time.perf_counter()
         route, watch, tally = self._taken(), self.watch, self._tally
+        if tally.closed:
+            tally = self._tally = self._telemetry.tally(self.deployment, route.answering)
         count = timed = 0
         for delta in deltas:
             count += len(delta.token_ids)

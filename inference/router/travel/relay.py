@@ -21,18 +21,20 @@ from inference.contracts.states import HandoffFailure, PrefillPath
 from inference.contracts.timings import RequestTiming
 from inference.process.tasks import Background
 from inference.router.admission.fair_queue import BUSY, WaitingRoom
-from inference.router.choosing.load import LiveRequests
+from inference.router.admission.rooms import Rooms
+from inference.router.choosing.knowledge import Knowledge
 from inference.router.choosing.roster import Roster
 from inference.router.choosing.standing import key_of
-from inference.router.choosing.steering import Steering
 from inference.router.config import Deadlines, Limits
 from inference.router.errors import ApiError, clients_fault, too_late, unavailable, workers_fault
 from inference.router.travel.deadlines import deadlines_of
 from inference.router.travel.exchange import Answered, Exchange
 from inference.router.travel.journey import Call, Journey
 from inference.router.travel.legs import Leg, LegFailed, Legs
+from inference.router.travel.live import LiveRequests
 from inference.router.travel.outlet import Lane
 from inference.router.travel.record import RequestRecord, Route
+from inference.router.travel.steering import Steering
 from inference.router.travel.tried import PASSED_ON, AttemptFailed, NoWorker, blame
 from inference.router.workers.client import WorkerClient
 
@@ -43,7 +45,8 @@ _MOST_BUSY = 8
 class Relay:
     """Serves requests with the workers of the newest routing table.
 
-    find: the deployment of a name as it is now, None when it is gone.
+    find: the deployment of a name as it is now, None when it is gone. knowledge: what choices go by. rooms: where
+    requests wait.
     """
 
     def __init__(
@@ -51,6 +54,8 @@ class Relay:
         client: WorkerClient,
         find: Callable[[str], Roster | None],
         live: LiveRequests,
+        knowledge: Knowledge,
+        rooms: Rooms,
         background: Background,
         deadlines: Deadlines,
         limits: Limits,
@@ -62,9 +67,9 @@ class Relay:
         self._background = background
         self._deadlines = deadlines
         self._limits = limits
-        self._rooms: dict[str, WaitingRoom] = {}
+        self._rooms = rooms
         rng = rng or random.Random()  # noqa: S311 - chooses among equal workers
-        self.steering = Steering(live, limits, deadlines.first_event_s, rng)
+        self.steering = Steering(knowledge, rng)
 
     async def answer(self, call: Call, lane: Lane, record: RequestRecord) -> tuple[Finished, RequestTiming]:
         """Answer `call`, passing what comes to `lane`.
@@ -73,13 +78,13 @@ class Relay:
             ApiError: refused, not servable now, or failed; text may have been sent before that.
         """
         chain = self.steering.prompts.chain(call.prompt, call.cache_salt)
-        room = self.room(call.deployment)
+        room = self._rooms.of(call.deployment)
         roster = self._find(call.deployment)
         deadlines = deadlines_of(roster.deployment.policy, self._deadlines) if roster is not None else self._deadlines
         with self._live.track(call.deployment) as place:
             journey = Journey(call, chain, lane, record, place)
             try:
-                async with asyncio.timeout(deadlines.total_s) as place.deadline:
+                async with self._live.within(place, deadlines.total_s):
                     answered = await self._answer_somewhere(journey, room)
             except NoWorker as nobody:
                 raise journey.tried.verdict(nobody, room.advice_s) from nobody
@@ -95,15 +100,6 @@ class Relay:
                 else:
                     room.has_room()  # it held nothing; a call that it may have had is for the next
             return answered.finished, record.complete(answered.finished, answered.leg is Leg.ANSWER)
-
-    def room(self, deployment: str) -> WaitingRoom:
-        """Where requests of a deployment wait while all its workers are busy."""
-        room = self._rooms.get(deployment)
-        if room is None:
-            limits = self._limits
-            room = WaitingRoom(limits.queue_requests, limits.queue_s, limits.retry_after_s)
-            self._rooms[deployment] = room
-        return room
 
     async def _answer_somewhere(self, journey: Journey, room: WaitingRoom) -> Answered:
         if len(room):  # nobody overtakes those that wait

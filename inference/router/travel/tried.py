@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from inference.contracts.errors import BUSY_ERRORS, CLIENT_ERRORS, ErrorCode, TandemError
 from inference.contracts.routing import WorkerRoute
+from inference.router.choosing.knowledge import Pair
 from inference.router.choosing.standing import WorkerKey, key_of
 from inference.router.errors import ApiError, unavailable, workers_fault
 from inference.router.travel.legs import Leg, LegFailed
@@ -35,10 +36,6 @@ _STAGES = {
     Leg.PREFILL.value: "the prefill stage",
     Leg.ANSWER.value: "the decode stage",
 }
-
-
-#: (answering, prefill) workers.
-Pair = tuple[WorkerKey, WorkerKey]
 
 
 class AttemptFailed(Exception):

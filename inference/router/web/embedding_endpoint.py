@@ -14,7 +14,6 @@ from inference.contracts.embeddings import Embedded, EmbedRequest
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.prompts import Prompt
 from inference.contracts.routing import DeploymentRoute, WorkerRoute
-from inference.router.choosing.load import LiveRequests
 from inference.router.config import RouterConfig
 from inference.router.errors import bad_request, unavailable, workers_fault
 from inference.router.openai.embeddings import EmbeddingsAsked, embedding_list, read_embeddings
@@ -22,6 +21,7 @@ from inference.router.telling.metrics import Metrics
 from inference.router.telling.windows import Telemetry
 from inference.router.travel.any_worker import AnyWorker
 from inference.router.travel.deadlines import deadlines_of
+from inference.router.travel.live import LiveRequests
 from inference.router.travel.outcome import Outcome
 from inference.router.web.door import Door
 from inference.router.web.edge import request_id_of
@@ -96,7 +96,7 @@ class EmbeddingEndpoint:
 
         with self._live.track(deployment.name) as place:
             try:
-                async with asyncio.timeout(deadlines.total_s) as place.deadline:
+                async with self._live.within(place, deadlines.total_s):
                     embedded, worker = await self._any_worker.ask(deployment, "embedding", ask, outcome)
             except TimeoutError:
                 if self._live.cut_short:

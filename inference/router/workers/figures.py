@@ -14,9 +14,8 @@ import structlog
 
 from inference.contracts.errors import TandemError
 from inference.contracts.routing import RoutingTable, WorkerRoute
-from inference.router.choosing.load import LiveRequests
+from inference.router.choosing.knowledge import Knowledge
 from inference.router.choosing.standing import key_of
-from inference.router.choosing.steering import Steering
 from inference.router.workers.client import WorkerClient
 
 _AT_ONCE = 16
@@ -30,14 +29,12 @@ class Figures:
     def __init__(
         self,
         client: WorkerClient,
-        steering: Steering,
-        live: LiveRequests,
+        knowledge: Knowledge,
         table: Callable[[], RoutingTable | None],
         older_s: float,
     ) -> None:
         self._client = client
-        self._steering = steering
-        self._live = live
+        self._knowledge = knowledge
         self._table = table
         self._older_s = older_s
 
@@ -48,15 +45,13 @@ class Figures:
             await self.ask_all()
 
     async def ask_all(self) -> None:
-        """Ask whoever is due, and forget who is gone."""
+        """Ask whoever is due."""
         table = self._table()
         if table is None:
             return
         workers = {key_of(worker): worker for entry in table.deployments for worker in entry.workers}
-        self._live.forget_all_but(workers)
-        self._steering.forget_all_but(workers)
         now = time.monotonic()
-        told = {key: standing.told_at for key, standing in self._live.standings.items()}
+        told = {key: standing.told_at for key, standing in self._knowledge.standings.items()}
         due = [
             (at, number, workers[key])
             for number, key in enumerate(workers)
@@ -75,4 +70,4 @@ class Figures:
                 _log.debug("a worker's load is not known", worker=worker.worker_id, error=str(error))
                 return
         if (status.worker_id, status.incarnation) == key_of(worker):
-            self._steering.told(worker, status.load)
+            self._knowledge.told(key_of(worker), status.load, time.monotonic())

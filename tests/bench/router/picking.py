@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import random
 import time
+from collections import defaultdict
 
 from inference.contracts.reports import Address, WorkerLoad
 from inference.contracts.routing import DeploymentRoute, WorkerRoute
 from inference.contracts.states import Role
 from inference.router.choosing.ask import Ask, Barred
-from inference.router.choosing.load import LiveRequests
 from inference.router.choosing.pick_decode import pick_decode
 from inference.router.choosing.pick_prefill import pick_prefill
+from inference.router.choosing.place import AllStandings
 from inference.router.choosing.roster import roster_of
 from inference.router.choosing.split import decide_split
-from inference.router.choosing.standing import key_of
+from inference.router.choosing.standing import Standing, key_of
 from tests.bench.router.latency import quantile
 from tests.bench.rows import Row
 
@@ -58,7 +59,7 @@ def measure(workers: int, decisions: int, seed: int = 0) -> list[float]:
             workers=routes,
         )
     )
-    standings = LiveRequests().standings
+    standings: AllStandings = defaultdict(Standing)
     for route in routes:
         standing = standings[key_of(route)]
         used, waiting = rng.randrange(6000), rng.randrange(8)

@@ -122,7 +122,7 @@ async def test_aborts_kills_and_retries_leave_nothing_behind(bench: Bench, seed:
         await fleet.settled(within_s=10.0, workers=[worker for worker in fleet.workers if worker not in hung])
         for worker in hung:  # its engine will never turn again, and holds what a process would lose when it ends
             await worker.kill()
-        assert not any(standing.in_use for standing in bench.router.live.standings.values())
+        assert not any(standing.in_use for standing in bench.router.knowledge.standings.values())
         assert bench.router.key_limits.live("k1") == 0
-        assert len(bench.router.waiting(MODEL)) == 0
+        assert len(bench.router.rooms.of(MODEL)) == 0
         await bench.restart_router(lambda: None)

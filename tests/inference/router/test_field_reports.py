@@ -122,7 +122,7 @@ async def test_a_worker_that_is_listed_before_it_is_ready_costs_nobody_an_answer
             assert (await bench.chat(f"{number}", max_tokens=2))[0] == 200
         fleet.decode[1].server.worker.state.draining = True
         waiting = asyncio.create_task(bench.chat("waits", max_tokens=2))
-        await eventually(lambda: len(bench.router.waiting(MODEL)) == 1)
+        await eventually(lambda: len(bench.router.rooms.of(MODEL)) == 1)
         late.ready = True
         assert (await waiting)[0] == 200
         assert "worker_faults_total{" not in await bench.metrics()

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,10 @@ import redis.asyncio
 from inference.contracts import auth, codec, names
 from inference.contracts.routing import DeploymentRoute, KeyTable, RoutingTable, ServingKeyEntry
 from inference.contracts.states import Role
-from inference.router.table import CACHE_FILE, TableKeeper
+from inference.process.tasks import end
+from inference.router.config import Intervals
+from inference.router.table import BEGINNING_BYTES, TableKeeper
+from inference.router.table_file import CACHE_FILE
 from inference.testing.valkey import ValkeyServer
 from tests.inference.router.conftest import LONG, SHORT, Bench, eventually
 
@@ -53,6 +57,25 @@ async def test_a_revoked_key_ends_at_once(bench: Bench) -> None:
     await eventually(lambda: bench.router.tables.keyring is not keyring)
     status, answer = await bench.chat(SHORT)
     assert (status, answer["error"]["code"]) == (401, "invalid_api_key")
+
+
+async def test_a_revoked_key_ends_within_a_second_though_its_announcement_is_lost(bench: Bench) -> None:
+    """As where Redis dropped the message or the subscription. In seconds of the loop's steady clock."""
+    bench.worker(Role.UNIFIED)
+    bench.intervals = dataclasses.replace(bench.intervals, table_poll_s=Intervals().table_poll_s)
+    await bench.start()
+    await subscribed(bench)
+    clock = asyncio.get_running_loop().time
+    for version in range(1000, 1004):
+        other = ServingKeyEntry(key_id="other", digest=auth.key_digest(f"sk-{version}"))
+        keyring = bench.router.tables.keyring
+        await asyncio.to_thread(
+            bench.redis.set, names.KEY_TABLE_KEY, codec.encode(KeyTable(version=version, keys=(other,)))
+        )
+        revoked = clock()
+        await eventually(lambda before=keyring: bench.router.tables.keyring is not before)
+        assert clock() - revoked < 1.0
+        assert (await bench.chat(SHORT))[0] == 401
 
 
 async def test_streams_and_new_requests_outlive_redis(bench_of_its_own: Bench) -> None:
@@ -155,6 +178,58 @@ async def put(client: redis.asyncio.Redis, routing: RoutingTable | bytes, keys: 
     await client.set(names.ROUTING_TABLE_KEY, routing if isinstance(routing, bytes) else codec.encode(routing))
     if keys is not None:
         await client.set(names.KEY_TABLE_KEY, keys if isinstance(keys, bytes) else codec.encode(keys))
+
+
+@pytest.mark.parametrize("published", [RoutingTable(version=10**15, deployments=()), KeyTable(version=10**15, keys=())])
+def test_a_table_begins_with_its_version(published: RoutingTable | KeyTable) -> None:
+    """Of which no two that are published have the same: so its beginning tells whether it is new."""
+    assert str(10**15).encode() in codec.encode(published)[:BEGINNING_BYTES]
+
+
+async def test_of_tables_that_are_as_they_were_only_the_beginnings_are_read(
+    client: redis.asyncio.Redis, tmp_path: Path
+) -> None:
+    async def reads() -> int:
+        return (await client.info("commandstats"))["cmdstat_mget"]["calls"]
+
+    keeper = TableKeeper(client, tmp_path, 1.0)
+    await put(client, table(1, "chat"), KeyTable(version=1, keys=()))
+    await keeper.start()
+    before = await reads()
+    for _ in range(5):
+        await keeper.start()
+    assert await reads() == before
+    await put(client, table(2, "chat"))  # of the same length
+    await keeper.start()
+    assert await reads() == before + 1
+    assert keeper.routing == table(2, "chat")
+    assert keeper.keyring is not None
+
+
+async def test_who_remembers_is_told_of_each_new_table_once_it_is_in_use(
+    client: redis.asyncio.Redis, tmp_path: Path
+) -> None:
+    told: list[frozenset[str]] = []
+    keeper = TableKeeper(client, tmp_path, 1.0, lambda: told.append(keeper.named.deployments))
+    for version, name in ((1, "one"), (1, "one"), (2, "two")):
+        await put(client, table(version, name))
+        await keeper.start()
+    assert told == [{"one"}, {"two"}]
+
+
+async def test_a_disk_that_hangs_holds_no_table_up(
+    client: redis.asyncio.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thaws = threading.Event()
+    keeper = TableKeeper(client, tmp_path, 0.05)
+    await keeper.start()
+    monkeypatch.setattr(keeper._file, "write", lambda cached: thaws.wait(60.0))
+    jobs = [asyncio.create_task(job()) for job in (keeper.run, keeper.run_writer)]
+    for version in (1, 2):
+        await put(client, table(version))
+        await eventually(lambda version=version: keeper.routing == table(version))
+    thaws.set()
+    await end(jobs)
 
 
 async def test_an_older_table_is_ignored(client: redis.asyncio.Redis, tmp_path: Path) -> None:

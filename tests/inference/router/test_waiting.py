@@ -32,7 +32,7 @@ async def ask_with(bench: Bench, key: str, text: str) -> int:
 
 
 def waiting(bench: Bench) -> int:
-    return len(bench.router.waiting("chat"))
+    return len(bench.router.rooms.of("chat"))
 
 
 async def test_a_request_waits_until_a_worker_has_room(bench: Bench) -> None:
@@ -130,7 +130,7 @@ async def test_the_advice_is_by_requests_that_gave_room_back_and_not_by_refused_
     worker.missteps["reserve"] = FULL
     await bench.start(retry_after_s=7)
     assert [status for status, _ in [await bench.chat(SHORT) for _ in range(4)]] == [503] * 4
-    assert bench.router.waiting("chat").advice_s == 7
+    assert bench.router.rooms.of("chat").advice_s == 7
     await bench.at_rest()
 
 

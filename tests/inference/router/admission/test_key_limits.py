@@ -178,12 +178,12 @@ def test_what_is_old_is_forgotten_also_of_keys_that_nobody_uses() -> None:
     assert not limits._accounts
 
 
-@given(st.lists(st.tuples(st.integers(0, 30 * 64), st.booleans()), max_size=60), st.integers(1, 5))
+@given(st.lists(st.tuples(st.integers(0, 30 * 8), st.booleans()), max_size=60), st.integers(1, 5))
 def test_no_minute_ever_has_more_than_the_limit(steps: list[tuple[int, bool]], limit: int) -> None:
-    """Pauses are in 64ths of a second, which floats hold exactly."""
+    """Pauses are in eighths of a second, which floats hold exactly and a minute tells apart."""
     limits, of, now, kept = KeyLimits(2), quota(requests_per_minute=limit), NOW, []
     for pause, refused in steps:
-        now += pause / 64
+        now += pause / 8
         if sum(at > now - WINDOW_S for at in kept) == limit:
             wait = refusal_of(limits, of, now).retry_after_s
             assert wait is not None
@@ -208,7 +208,7 @@ class Ended:
 
 STEP = st.tuples(
     st.sampled_from(["come", "answered", "left early", "refused", "failed", "lost"]),
-    st.integers(0, 25 * 64),
+    st.integers(0, 25 * 8),
     st.integers(1, 60),
     st.integers(0, 60),
 )
@@ -227,7 +227,7 @@ def test_tokens_are_exact_whatever_ends_a_request(steps: list[tuple[str, int, in
         return sum(tokens for when, tokens in costs if when > at - WINDOW_S)
 
     for what, pause, prompt, answer in steps:
-        now += pause / 64
+        now += pause / 8
         if what == "come":
             came = limits.enter(of, 1, prompt, now)
             if isinstance(came, Admission):

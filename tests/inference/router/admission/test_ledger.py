@@ -169,6 +169,83 @@ async def test_a_ledger_that_comes_back_is_told_what_runs(directory: Path) -> No
     await house.close()
 
 
+class Gate:
+    """In front of a ledger, whose answers it holds back while it is closed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.behind = directory / "behind"
+        self.behind.mkdir()
+        self._front = directory / SOCKET
+        self.open = asyncio.Event()
+
+    @asynccontextmanager
+    async def served(self) -> AsyncIterator[None]:
+        server = await asyncio.start_unix_server(self._attend, self._front)
+        yield
+        server.close()
+
+    async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers, asks = await asyncio.open_unix_connection(self.behind / SOCKET)
+        await asyncio.gather(self._pass_on(reader, asks), self._pass_on(answers, writer, self.open))
+
+    async def _pass_on(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, opened: asyncio.Event | None = None
+    ) -> None:
+        while line := await reader.readline():
+            if opened is not None:
+                await opened.wait()
+            writer.write(line)
+        writer.close()
+
+
+@pytest.fixture
+async def gate(directory: Path, house: House) -> AsyncIterator[Gate]:
+    """Closed, between the house's ledger and its limiters."""
+    (directory / SOCKET).unlink()
+    gate = Gate(directory)
+    async with Ledger(house.account, time.monotonic).served(gate.behind), gate.served():
+        yield gate
+
+
+async def test_what_is_let_in_before_the_ledger_is_heard_counts_there_as_what_it_let_in(
+    house: House, gate: Gate
+) -> None:
+    """Between Hello and Welcome the ledger is there, and the process does not know: it decides alone, and tells."""
+    quota = Quota(KEY, max_concurrent=2, requests_per_minute=10, tokens_per_minute=100)
+    limiter = await house.limiter(0.05)  # it waits no longer to hear the ledger
+    limiter._answers_within_s = 10.0
+    await eventually(lambda: limiter._writer is not None)
+    running, ended = await entered(limiter, quota, 30), await entered(limiter, quota, 20)
+    assert not limiter._there
+    await eventually(lambda: house.account.live(KEY) == 2)
+    assert (house.account.requests(KEY), house.account.tokens(KEY)) == (2, 50)
+    ended.answered_nothing(refused=True)
+    limiter.leave(ended)
+    await eventually(lambda: house.account.live(KEY) == 1)
+    assert (house.account.requests(KEY), house.account.tokens(KEY)) == (1, 30)
+
+    gate.open.set()
+    await eventually(lambda: limiter._there)
+    other = await house.limiter()
+    await entered(other, quota, 10)
+    assert (await refused(other, quota)).code == "concurrency_limit_exceeded"
+    running.used(15, 5)
+    limiter.leave(running)
+    await eventually(lambda: house.account.live(KEY) == 1)
+    assert (house.account.requests(KEY), house.account.tokens(KEY)) == (2, 30)
+
+
+async def test_a_process_that_dies_before_it_heard_the_ledger_leaves_nothing_running(house: House, gate: Gate) -> None:
+    limiter = await house.limiter(0.05)
+    limiter._answers_within_s = 10.0
+    await eventually(lambda: limiter._writer is not None)
+    await entered(limiter, Quota(KEY, max_concurrent=1))
+    await eventually(lambda: house.account.live(KEY) == 1)
+    await limiter.close()
+    gate.open.set()
+    await eventually(lambda: house.account.live(KEY) == 0)
+
+
 @asynccontextmanager
 async def deaf_ledger(directory: Path) -> AsyncIterator[None]:
     """It welcomes whoever comes, and hears nothing more."""

@@ -68,6 +68,14 @@ def test_breakers_know_nothing_of_each_other_and_are_forgotten_in_time() -> None
     workers = breakers()
     workers.failed(A, 0.0)
     assert B not in workers.avoided(1.0)
-    workers.forget_old(1000.0)
+    workers.forget_all_but(lambda worker: True, 1000.0)
     workers.failed(A, 1000.0)
     assert workers.avoided(1005.0) == frozenset()
+
+
+def test_a_worker_that_is_gone_leaves_no_breaker() -> None:
+    workers = breakers()
+    workers.failed(A, 0.0)
+    workers.failed(B, 0.0)
+    workers.forget_all_but(lambda worker: worker == B, 1.0)
+    assert workers.avoided(1.0) == {B}

@@ -94,6 +94,29 @@ def test_of_what_everybody_has_only_some_holders_are_remembered() -> None:
     assert ("w199", "1") in held
 
 
+def test_of_workers_that_are_gone_nothing_is_presumed_and_they_take_nobodys_place() -> None:
+    index = PrefixIndex(100)
+    beginning, whole = text("a"), text("a", "b")
+    index.note(beginning, A)
+    for number in range(16):
+        index.note(whole, (f"w{number}", "1"))
+    index.forget_all_but({A})
+    assert index.held(whole) == {}, "the last sixteen had pushed it out"
+    index.note(beginning, A)
+    assert index.held(whole) == {A: BLOCK_BYTES}
+    index.note(whole, B)
+    assert index.held(whole) == {A: BLOCK_BYTES, B: 2 * BLOCK_BYTES}
+
+
+def test_a_worker_that_comes_back_has_nothing() -> None:
+    index = PrefixIndex(100)
+    index.note(text("a", "b"), A)
+    index.forget_all_but(())
+    assert index.held(text("a", "b")) == {}
+    index.note(text("a", "b"), A, BLOCK_BYTES)
+    assert index.held(text("a", "b")) == {A: BLOCK_BYTES}
+
+
 def ticket(tokens: int, cached: int) -> Ticket:
     return Ticket(
         ticket_id="t",
@@ -139,3 +162,14 @@ def test_a_prefill_worker_that_handed_over_has_the_prompt() -> None:
     done = HandoffDone(tokens=128, bytes=1, transfer_s=0.1, timings=Timings(), cached_tokens=0)
     knowledge.handed_off(chain, A, done, 128)
     assert knowledge.held("chat", chain) == {A: 128}
+
+
+def test_what_deployments_and_workers_taught_goes_with_them() -> None:
+    knowledge = PromptKnowledge(100)
+    chain = text("a", "b")
+    for name, worker in (("chat", A), ("gone", B)):
+        knowledge.ticket_came(name, chain, worker, ticket(2 * BLOCK_BYTES, 0))
+        knowledge.was_read(chain, worker)
+    knowledge.forget_all_but({A}, {"chat"})
+    assert (knowledge.tokens("chat", 400), knowledge.tokens("gone", 400)) == (401, 101)
+    assert set(knowledge.held("chat", chain)) == {A}

@@ -6,7 +6,6 @@ import heapq
 import random
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 
 import pytest
 
@@ -14,9 +13,9 @@ from inference.contracts.prompts import ChatMessage, ChatPrompt
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.states import Role
 from inference.router.choosing.ask import Ask, Barred
-from inference.router.choosing.load import LiveRequests, Place
+from inference.router.choosing.knowledge import Knowledge
 from inference.router.choosing.pick_decode import pick_decode
-from inference.router.choosing.prompt_knowledge import PromptKnowledge
+from inference.router.choosing.place import Place
 from inference.router.choosing.roster import roster_of
 from inference.router.choosing.standing import WorkerKey, key_of
 from tests.inference.router.choosing.crew import deployment, worker
@@ -31,13 +30,13 @@ class Simulation:
 
     def __init__(self, routers: int, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.routers = [(LiveRequests(), PromptKnowledge(10_000)) for _ in range(routers)]
+        self.routers = [Knowledge(most_blocks=10_000, cool_s=5.0, most_s=60.0, try_s=30.0) for _ in range(routers)]
         self.requests: Counter[WorkerKey] = Counter()
         self.tokens: Counter[WorkerKey] = Counter()
         self.turns: list[tuple[str, WorkerKey]] = []
 
     def told(self, key: WorkerKey) -> WorkerLoad:
-        standings = [live.standings[key] for live, _ in self.routers]
+        standings = [router.standings[key] for router in self.routers]
         return WorkerLoad(
             running=sum(each.answers for each in standings),
             waiting=0,
@@ -49,36 +48,35 @@ class Simulation:
 
     def ask_all(self, now: float) -> None:
         """As `Figures` does."""
-        for live, _ in self.routers:
+        for router in self.routers:
             for candidate in ROSTER.answering.workers:
-                live.standings[candidate.key].told(self.told(candidate.key), now)
+                router.told(candidate.key, self.told(candidate.key), now)
 
     def run(self, conversations: list[list[ChatPrompt]], at_once: int) -> None:
-        running: list[tuple[int, int, LiveRequests, WorkerKey, AbstractContextManager[Place]]] = []
+        running: list[tuple[int, int, Knowledge, WorkerKey, Place]] = []
         for number, (name, prompt) in enumerate(self._interleaved(conversations)):
             while len(running) >= at_once or (running and running[0][0] <= number):
-                _, _, live, key, context = heapq.heappop(running)
-                context.__exit__(None, None, None)
-                live.standings[key].told(self.told(key), float(number))
+                _, _, router, key, place = heapq.heappop(running)
+                place.leave()
+                router.told(key, self.told(key), float(number))
             if number % ASKED_EVERY == 0:
                 self.ask_all(float(number))
-            live, knowledge = self.rng.choice(self.routers)
-            chain = knowledge.chain(prompt, "")
-            tokens, answer = knowledge.tokens("chat", chain.octets), self.rng.randrange(50, 400)
-            earlier = knowledge.tokens("chat", chain.earlier_octets)
-            ask = Ask(tokens, answer, knowledge.held("chat", chain), chain.session, earlier)
-            chosen = pick_decode(ROSTER, live.standings, ask, Barred(), self.rng)
+            router = self.rng.choice(self.routers)
+            chain = router.prompts.chain(prompt, "")
+            tokens, answer = router.prompts.tokens("chat", chain.octets), self.rng.randrange(50, 400)
+            earlier = router.prompts.tokens("chat", chain.earlier_octets)
+            ask = Ask(tokens, answer, router.prompts.held("chat", chain), chain.session, earlier)
+            chosen = pick_decode(ROSTER, router.standings, ask, Barred(), self.rng)
             assert chosen is not None
             key = key_of(chosen)
-            context = live.track("chat")
-            place = context.__enter__()
+            place = Place("chat", router.standings)
             place.move_to(key, tokens + answer)
-            live.standings[key].told(self.told(key), float(number))
-            knowledge.was_read(chain, key)
+            router.told(key, self.told(key), float(number))
+            router.prompts.was_read(chain, key)
             self.requests[key] += 1
             self.tokens[key] += tokens + answer
             self.turns.append((name, key))
-            heapq.heappush(running, (number + answer // 4, number, live, key, context))
+            heapq.heappush(running, (number + answer // 4, number, router, key, place))
 
     def _interleaved(self, conversations: list[list[ChatPrompt]]) -> Iterator[tuple[str, ChatPrompt]]:
         open_ones = [(str(number), iter(turns)) for number, turns in enumerate(conversations)]

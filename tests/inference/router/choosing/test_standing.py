@@ -1,4 +1,4 @@
-"""What is known of a worker's pace."""
+"""What is known of a worker: its load, and its pace."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.contracts.reports import WorkerLoad
 from inference.router.choosing.standing import Standing, StepPace
 
 
@@ -65,3 +66,28 @@ def test_it_is_never_negative_and_never_falls_with_the_load(
     assert quiet is not None
     assert crowded is not None
     assert -1e-12 <= quiet <= crowded + 1e-12
+
+
+def test_what_others_have_is_what_the_worker_told_less_what_is_ours() -> None:
+    standing = Standing(answers=2, kv_tokens=100, backlog_tokens=30)
+    told = WorkerLoad(
+        running=4, waiting=1, waiting_tokens=50, kv_blocks_used=20, kv_blocks_total=100, kv_block_tokens=16
+    )
+    standing.told(told, 1.0)
+    assert (standing.others_answers, standing.others_kv_tokens, standing.others_backlog_tokens) == (3, 220, 20)
+    assert standing.kv_tokens_total == 1600
+    standing.answers, standing.kv_tokens, standing.backlog_tokens = 9, 900, 90
+    standing.told(told, 2.0)
+    assert (standing.others_answers, standing.others_kv_tokens, standing.others_backlog_tokens) == (0, 0, 0)
+
+
+def test_a_pace_counts_the_newest_most_and_is_unknown_before() -> None:
+    pace = Standing().reading
+    assert pace.each_s is None
+    pace.add(0.0, 10)
+    assert pace.each_s is None
+    pace.add(1.0, 100)
+    assert pace.each_s == pytest.approx(0.01)
+    for _ in range(50):
+        pace.add(2.0, 100)
+    assert pace.each_s == pytest.approx(0.02, rel=0.01)

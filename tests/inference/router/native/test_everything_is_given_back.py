@@ -35,6 +35,6 @@ async def test_aborts_kills_and_retries_leave_nothing_behind(
     assert "whole" in storm.ends
     await fleet.settled(within_s=10.0)
     await bench.at_rest()
-    assert not any(standing.in_use for standing in bench.router.live.standings.values())
+    assert not any(standing.in_use for standing in bench.router.knowledge.standings.values())
     assert bench.router.key_limits.live("k1") == 0
-    assert len(bench.router.waiting(MODEL)) == 0
+    assert len(bench.router.rooms.of(MODEL)) == 0

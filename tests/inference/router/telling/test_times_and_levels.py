@@ -79,7 +79,7 @@ async def test_workers_that_were_replaced_leave_no_series_behind(bench: Bench) -
             assert named == {worker.worker_id for worker in served.workers}
             assert f'requests_total{{deployment="stub",outcome="completed"}} {4 * generation + 4}.0' in told
         living = {key_of(worker) for worker in served.workers}
-        await eventually(lambda: set(bench.router.live.standings) <= living)
+        await eventually(lambda: set(bench.router.knowledge.standings) <= living)
         await bench.restart_router(lambda: None)
 
 

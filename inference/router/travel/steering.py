@@ -1,12 +1,13 @@
-"""Chooses workers for requests with what this router knows at the moment, and learns from how it went."""
+"""Chooses workers for requests with what this router knows at the moment, and teaches it how they went.
+
+The rim around `choosing`: here the clock is read, and what can't be chosen becomes an error.
+"""
 
 from __future__ import annotations
 
 import math
 import random
 import time
-from collections import defaultdict
-from collections.abc import Collection
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import HandoffDone, Ticket, WorkerTimings
@@ -14,30 +15,25 @@ from inference.contracts.reports import WorkerLoad
 from inference.contracts.routing import WorkerRoute
 from inference.contracts.states import PrefillPath
 from inference.router.choosing.ask import Ask, Barred
-from inference.router.choosing.breakers import Breakers
-from inference.router.choosing.load import LiveRequests
+from inference.router.choosing.knowledge import Knowledge
 from inference.router.choosing.pick_decode import pick_decode
 from inference.router.choosing.pick_prefill import Handoff, pick_prefill, soonest_ttft_s
-from inference.router.choosing.prompt_knowledge import PromptKnowledge
 from inference.router.choosing.roster import Roster, what_is_missing
 from inference.router.choosing.split import decide_split, local_threshold
-from inference.router.choosing.standing import Pace, WorkerKey, key_of
-from inference.router.config import Limits
+from inference.router.choosing.standing import key_of
 from inference.router.errors import too_late
 from inference.router.travel.journey import Journey
-from inference.router.travel.tried import NO_PARTNER, AttemptFailed, NoWorker, Pair
+from inference.router.travel.tried import NO_PARTNER, AttemptFailed, NoWorker
 
 
 class Steering:
-    """live: whose standings are read and taught. try_s: how long the outcome of a breaker's trial is waited for."""
+    """knowledge: what is read and taught. rng: chooses among equal workers."""
 
-    def __init__(self, live: LiveRequests, limits: Limits, try_s: float, rng: random.Random) -> None:
-        self._standings = live.standings
+    def __init__(self, knowledge: Knowledge, rng: random.Random) -> None:
+        self._knowledge = knowledge
+        self._standings = knowledge.standings
         self._rng = rng
-        self.prompts = PromptKnowledge(limits.prefix_blocks)
-        self.workers: Breakers[WorkerKey] = Breakers(limits.suspect_s, limits.suspect_most_s, try_s)
-        self.pairs: Breakers[Pair] = Breakers(limits.suspect_s, limits.suspect_most_s, try_s)
-        self._handing: defaultdict[WorkerKey, dict[WorkerKey, Pace]] = defaultdict(dict)
+        self.prompts = knowledge.prompts
 
     # -- choosing --------------------------------------------------------------------------------
 
@@ -52,11 +48,11 @@ class Steering:
         if again is not None and again.key not in tried.workers:
             return again.route
         now = time.monotonic()
-        barred = Barred(self.workers.avoided(now) | tried.doubtful, tried.workers)
+        barred = Barred(self._knowledge.suspects(now) | tried.doubtful, tried.workers)
         chosen = pick_decode(roster, self._standings, ask, barred, self._rng)
         if chosen is None:
             raise NoWorker(what_is_missing(roster.deployment))
-        self.workers.chosen(key_of(chosen), now)
+        self._knowledge.workers.chosen(key_of(chosen), now)
         return chosen
 
     def prefill(
@@ -81,11 +77,9 @@ class Steering:
             told = f"the table says fingerprint {answering.fingerprint}, the ticket says {ticket.fingerprint}"
             raise AttemptFailed("reserve", answering, TandemError(ErrorCode.FINGERPRINT_MISMATCH, told))
         now = time.monotonic()
-        broken = {prefill for decode, prefill in self.pairs.avoided(now) if decode == mine}
-        barred = Barred(
-            self.workers.avoided(now) | broken | journey.tried.doubtful, journey.tried.prefills_beside(answering)
-        )
-        handoff = Handoff(uncached, self._handing[mine])
+        suspects = self._knowledge.suspects(now, beside=mine) | journey.tried.doubtful
+        barred = Barred(suspects, journey.tried.prefills_beside(answering))
+        handoff = Handoff(uncached, self._knowledge.handing(mine))
         chosen = pick_prefill(roster, answering, self._standings, ask, barred, self._rng, handoff)
         if chosen is None:
             raise AttemptFailed(NO_PARTNER, answering, TandemError(ErrorCode.NOT_READY, "no partner is ready"))
@@ -94,8 +88,8 @@ class Steering:
         elsewhere = self._standings[theirs]
         if decide_split(answering, uncached, threshold, here, elsewhere, lacking) is PrefillPath.LOCAL:
             return None
-        self.workers.chosen(theirs, now)
-        self.pairs.chosen((mine, theirs), now)
+        self._knowledge.workers.chosen(theirs, now)
+        self._knowledge.pairs.chosen((mine, theirs), now)
         return chosen
 
     def ask(self, roster: Roster, journey: Journey) -> Ask:
@@ -130,8 +124,7 @@ class Steering:
 
     def told(self, worker: WorkerRoute, load: WorkerLoad | None) -> None:
         """What a worker says it has to do."""
-        if load is not None:
-            self._standings[key_of(worker)].told(load, time.monotonic())
+        self._knowledge.told(key_of(worker), load, time.monotonic())
 
     def ticket_came(self, answering: WorkerRoute, ticket: Ticket, journey: Journey) -> None:
         self.told(answering, ticket.load)
@@ -141,19 +134,17 @@ class Steering:
     def handed_off(self, answering: WorkerRoute, prefill: WorkerRoute, done: HandoffDone, journey: Journey) -> None:
         """KV came from `prefill` to `answering`, whole."""
         self.told(prefill, done.load)
-        self.pairs.succeeded((key_of(answering), key_of(prefill)))
-        self.workers.succeeded(key_of(prefill))
+        tokens, seconds = 0, None
         if journey.ticket is not None and not journey.goes_on:
-            tokens = len(journey.ticket.token_ids)
-            self.prompts.handed_off(journey.chain, key_of(prefill), done, tokens)
-            self.has_read(prefill, tokens - done.cached_tokens, done.timings)
-            if done.timings.handoff_s is not None:
-                pace = self._handing[key_of(answering)].setdefault(key_of(prefill), Pace())
-                pace.add(done.timings.handoff_s, tokens - journey.ticket.cached_tokens)
+            prompt_tokens = len(journey.ticket.token_ids)
+            self.prompts.handed_off(journey.chain, key_of(prefill), done, prompt_tokens)
+            self.has_read(prefill, prompt_tokens - done.cached_tokens, done.timings)
+            tokens, seconds = prompt_tokens - journey.ticket.cached_tokens, done.timings.handoff_s
+        self._knowledge.handed_off((key_of(answering), key_of(prefill)), tokens, seconds)
 
     def answered(self, answering: WorkerRoute, journey: Journey) -> None:
         """The answering worker wrote its part to the end."""
-        self.workers.succeeded(key_of(answering))
+        self._knowledge.workers.succeeded(key_of(answering))
         self.prompts.was_read(journey.chain, key_of(answering))
 
     def has_read(self, worker: WorkerRoute, tokens: int, timings: WorkerTimings) -> None:
@@ -169,18 +160,6 @@ class Steering:
         """A fault, not a refusal or a busy answer."""
         now = time.monotonic()
         if failure.pair is not None:
-            self.pairs.failed(failure.pair, now)
+            self._knowledge.pairs.failed(failure.pair, now)
         else:
-            self.workers.failed(key_of(failure.worker), now)
-
-    def forget_all_but(self, workers: Collection[WorkerKey]) -> None:
-        """Workers that are not routed to any more."""
-        self.prompts.forget_all_but(workers)
-        for answering in [each for each in self._handing if each not in workers]:
-            del self._handing[answering]
-        for paces in self._handing.values():
-            for prefill in [each for each in paces if each not in workers]:
-                del paces[prefill]
-        now = time.monotonic()
-        self.workers.forget_old(now)
-        self.pairs.forget_old(now)
+            self._knowledge.workers.failed(key_of(failure.worker), now)

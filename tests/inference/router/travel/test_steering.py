@@ -26,7 +26,7 @@ async def test_the_time_between_tokens_is_learnt_by_how_many_answers_run(bench: 
     worker.pace_s = 0.02
     await bench.start()
     assert (await bench.chat(SHORT))[0] == 200
-    (standing,) = bench.router.live.standings.values()
+    (standing,) = bench.router.knowledge.standings.values()
     assert standing.step_with_one_more_s == pytest.approx(standing.writing.mean_s)
     assert standing.writing.mean_s >= 0.019
 
@@ -40,7 +40,7 @@ async def test_what_others_have_at_a_worker_is_known_right_once_an_answer_ended_
         await eventually(lambda: bench.router.tables.find(MODEL) is not None)
         (worker,) = fleet.workers
         held = worker.engine.reserve(320)  # by a request of another router
-        standing = bench.router.live.standings[key_of(worker.route)]
+        standing = bench.router.knowledge.standings[key_of(worker.route)]
         for _ in range(3):
             assert (await bench.chat(SHORT, max_tokens=2))[0] == 200
             assert standing.others_kv_tokens == 320
