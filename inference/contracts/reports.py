@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from inference.contracts.abilities import Abilities
 from inference.contracts.models import ModelShape
 from inference.contracts.states import DeviceKind, FetchState, Role, WorkerPhase
 
@@ -105,7 +106,7 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     log_tail: last lines of the process's log. progress: 0..1 while loading, when known.
     role: what the process is now, which during a switch is not yet what its spec says.
     refused_role: the role that it could not be switched to; it serves on in `role`, and `reason` says why.
-    revision: of the spec that its process was started from.
+    revision: of the spec that its process was started from. abilities: as in `WorkerStatus`.
     """
 
     worker_id: str
@@ -125,6 +126,7 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     load: WorkerLoad | None = None
     refused_role: Role | None = None
     revision: int = 1
+    abilities: Abilities | None = None
 
 
 class NodeReport(msgspec.Struct, frozen=True, kw_only=True):

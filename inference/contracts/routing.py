@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from inference.contracts.abilities import Abilities
 from inference.contracts.reports import Address
 from inference.contracts.routing_policy import RoutingPolicy
 from inference.contracts.states import PriorityClass, Role
@@ -37,6 +38,7 @@ class DeploymentRoute(msgspec.Struct, frozen=True, kw_only=True):
     local_prefill_tokens: prompts with at most this many uncached tokens are read by the decode worker itself, unless
     `policy` says otherwise. itl_target_s: the promised time between tokens; None: nothing is promised.
     default_max_tokens: answer limit when the client names none. embeddings: its workers make embeddings too.
+    abilities: what each of its workers can do, as far as it is known.
     """
 
     name: str
@@ -49,6 +51,7 @@ class DeploymentRoute(msgspec.Struct, frozen=True, kw_only=True):
     itl_target_s: float | None = None
     policy: RoutingPolicy = RoutingPolicy()
     embeddings: bool = False
+    abilities: Abilities = Abilities()
 
 
 class RoutingTable(msgspec.Struct, frozen=True, kw_only=True):

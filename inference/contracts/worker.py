@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from inference.contracts.abilities import Abilities
 from inference.contracts.reports import Address, WorkerLoad
 from inference.contracts.states import KVTransport, Role
 from inference.contracts.timings import Window
@@ -14,7 +15,7 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     ready: weights are loaded and a token was generated. draining: no new requests are taken. healthy: the engine loop
     turns. failure: set when the engine can't come up or has died; `fatal` when a restart can't mend it (bad path, not
-    a model).
+    a model). abilities: once it is ready; None: it is of an earlier release.
     """
 
     worker_id: str
@@ -29,6 +30,7 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str | None
     context_length: int | None
     load: WorkerLoad | None
+    abilities: Abilities | None = None
 
 
 class RoleOrder(msgspec.Struct, frozen=True, kw_only=True):

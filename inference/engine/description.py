@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inference.contracts.abilities import LLGUIDANCE, Abilities
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.specs import EngineSettings
 from inference.engine import chat
@@ -40,6 +41,7 @@ def describe(model_name: str, loaded: LoadedModel, settings: EngineSettings) -> 
         )
     limits = [blocks * settings.block_size, settings.max_model_len, own]
     dtype_name = str(loaded.dtype).removeprefix("torch.")
+    tool_format = chat.tool_format(loaded.tokenizer)
     return EngineInfo(
         model_name=model_name,
         fingerprint=fingerprint(
@@ -58,5 +60,12 @@ def describe(model_name: str, loaded: LoadedModel, settings: EngineSettings) -> 
         layers=geometry.layers,
         windows=geometry.windows,
         kv_dtype=dtype_name,
-        tool_format=chat.tool_format(loaded.tokenizer),
+        tool_format=tool_format,
+        abilities=Abilities(
+            vocab_size=loaded.config.vocab_size,
+            max_answers=settings.max_running,
+            chat=bool(loaded.tokenizer.chat_template),
+            tools=tool_format is not None,
+            schemas=LLGUIDANCE,
+        ),
     )

@@ -18,6 +18,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from inference.contracts.abilities import Abilities
 from inference.contracts.generation import ChosenLogprob
 from inference.contracts.prompts import Prompt
 from inference.contracts.reports import WorkerLoad
@@ -36,7 +37,7 @@ class EngineInfo:
 
     kv_bytes_per_token: K and V over all layers. windows: per layer, how many tokens each token sees, itself included;
     None sees all. Empty: every layer sees all. kv_dtype: of one number in K and V, "float32" for example. tool_format:
-    how the model writes calls of tools; None where it is not known.
+    how the model writes calls of tools; None where it is not known. abilities: told to routers.
     """
 
     model_name: str
@@ -50,6 +51,7 @@ class EngineInfo:
     windows: tuple[int | None, ...] = ()
     kv_dtype: str = ""
     tool_format: ToolFormat | None = None
+    abilities: Abilities | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from inference.router.admission.rooms import Rooms
 from inference.router.admission.shared_limiter import SharedLimiter
 from inference.router.choosing.knowledge import Knowledge
 from inference.router.config import CannotListen, Limits, RouterConfig
+from inference.router.openai.schemas import Schemas
 from inference.router.table import TableKeeper
 from inference.router.telling.metrics import Metrics
 from inference.router.telling.shared_metrics import SharedMetrics
@@ -79,7 +80,10 @@ class Router:
         self.key_use = KeyUse(redis, config.intervals.key_use_s, time.time)
         self._metrics = SharedMetrics(metrics, config.siblings, config.number)
         self._door = Door(config, self.tables, self._limiter, self.key_use)
-        answers = Endpoints(config, self._door, self.tables, relay, self.telemetry, metrics, self._metrics, turns)
+        self._schemas = Schemas()
+        answers = Endpoints(
+            *(config, self._door, self.tables, relay, self.telemetry, metrics, self._metrics, turns, self._schemas)
+        )
         any_worker = AnyWorker(limits)
         models = ModelEndpoints(self._door, self.tables, self._client, any_worker)
         embeddings = EmbeddingEndpoint(
@@ -148,6 +152,7 @@ class Router:
             self.live.cut()
             await self._idle_within(_FORCED_STOP_S)
         await self._runner.cleanup()
+        self._schemas.close()
         await self._metrics.close()
         await self._limiter.close()
         await self._background.close(self.config.deadlines.release_s)

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from inference.contracts.abilities import in_common
 from inference.contracts.reports import Address, WorkerLoad
 from inference.contracts.routing import DeploymentRoute, RoutingTable, WorkerRoute
 from inference.contracts.specs import WorkerSpec
@@ -113,6 +114,7 @@ class Fleet(Generic[E]):
             model_name=MODEL,
             created=0,
             context_length=self.context_length or min(w.engine.info.context_length for w in self.workers),
+            abilities=in_common(w.engine.info.abilities for w in self.workers),
             local_prefill_tokens=self.local_prefill_tokens,
             default_max_tokens=self.default_max_tokens,
             workers=tuple(worker.route for worker in self.workers if worker.alive),

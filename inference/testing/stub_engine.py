@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from inference.contracts.abilities import Abilities
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.generation import ChosenLogprob, TokenLogprob
 from inference.contracts.prompts import Prompt
@@ -114,6 +115,7 @@ class StubEngine:
             kv_bytes_per_token=KV_BYTES_PER_TOKEN,
             layers=LAYERS,
             tool_format=self.settings.tool_format,
+            abilities=Abilities(vocab_size=self._model.vocab_size, chat=True),
         )
 
     def start(self) -> None:

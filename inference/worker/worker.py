@@ -158,6 +158,7 @@ class Worker:
             fingerprint=info.fingerprint if info else None,
             context_length=info.context_length if info else None,
             load=self.duties.load_if_ready(),
+            abilities=info.abilities if info else None,
         )
 
     async def stop(self) -> None:

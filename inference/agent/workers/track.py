@@ -286,6 +286,7 @@ class Track:
             load=self.health.load,
             refused_role=self.refusal.spec.role if self.refusal is not None else None,
             revision=self.spec.revision,
+            abilities=status.abilities if status else None,
         )
 
 

@@ -12,20 +12,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import llguidance.numpy
 import numpy as np
-from llguidance import LLMatcher, LLParserLimits
+from llguidance import LLMatcher
 
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.sampling import Grammar
 from inference.contracts.tools import ToolFormat, ToolGrammar
 from inference.engine.sampling import tool_grammar
 from inference.engine.sampling.vocabulary import Vocabulary
-
-#: A small model may write white space for ever where any amount is allowed.
-_WHITE_SPACE = r"[\x20\x0A\x0D\x09]{0,32}"
+from inference.structured import schema
 
 _KEPT = 64
-#: Bounds what a hostile schema may cost: it is refused, or its answer fails.
-_LIMITS = LLParserLimits(verbose_errors=False)
 
 
 class Grammars:
@@ -56,38 +52,31 @@ class Grammars:
             self._compiled.move_to_end(grammar)
             if len(self._compiled) > _KEPT:
                 self._compiled.popitem(last=False)
-            return Follower(matcher.deep_copy(), self._vocabulary, self._thread, field_of(grammar))
+            return Follower(matcher.deep_copy(), self._vocabulary, self._thread, schema.field_of(grammar))
 
     def close(self) -> None:
         """End the thread of the masks."""
         self._thread.shutdown(wait=False)
 
     def _compile(self, grammar: Grammar) -> LLMatcher:
-        field = field_of(grammar)
+        field = schema.field_of(grammar)
         if not self._vocabulary.ends:
             raise _refused(field, "this model has no end of sequence, so a structured answer would never end")
         try:
             rules = self._rules(grammar)
         except ValueError as error:
             raise _refused(field, f"the schema can't be read: {error}") from error
-        matcher = LLMatcher(self._vocabulary.tokens, rules, log_level=0, limits=_LIMITS)
+        matcher = LLMatcher(self._vocabulary.tokens, rules, log_level=0, limits=schema.LIMITS)
         if matcher.is_error():
             raise _refused(field, f"the schema can't be followed: {matcher.get_error()}")
         return matcher
 
     def _rules(self, grammar: Grammar) -> str:
         if not isinstance(grammar, ToolGrammar):
-            return LLMatcher.grammar_from_json_schema(
-                grammar.schema, overrides={"whitespace_pattern": _WHITE_SPACE, "lenient": False}
-            )
+            return schema.rules(grammar.schema)
         if self._tool_format is None:
             raise _refused("tools", "how this model writes calls of tools is not known here")
-        return tool_grammar.rules(grammar, self._tool_format, self._vocabulary.special_id, _WHITE_SPACE)
-
-
-def field_of(grammar: Grammar) -> str:
-    """Where clients name `grammar`."""
-    return "tools" if isinstance(grammar, ToolGrammar) else "response_format"
+        return tool_grammar.rules(grammar, self._tool_format, self._vocabulary.special_id, schema.WHITE_SPACE)
 
 
 class Follower:

@@ -63,8 +63,8 @@ _NOT_OFFERED_IN_COMPLETIONS = _NOT_OFFERED | {"tools": ([],), "tool_choice": ("n
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request, of one prompt or several. max_tokens: the client's own limit, None when it named none;
-    `sampling.max_tokens` is then unset (0) until the deployment's default is known. seeded: the client named the seed.
+    """One request, of one prompt or several. max_tokens: the client's own limit, in field `limit`; None: it named none,
+    and `sampling.max_tokens` is unset (0) until the deployment's default is known. seeded: the client named the seed.
     echo: every answer begins with its prompt. priority, cache_salt: as in `ReserveRequest`. tools: what may be
     called."""
 
@@ -73,6 +73,7 @@ class Asked:
     sampling: Sampling
     seeded: bool
     max_tokens: int | None
+    limit: str
     stream: bool
     include_usage: bool
     echo: bool = False
@@ -200,6 +201,7 @@ def _asked(
         sampling=read_sampling(body, max_tokens, logprobs, tools),
         seeded=body.seed is not None,
         max_tokens=max_tokens,
+        limit=limit,
         stream=stream,
         include_usage=body.stream_options is not None and bool(body.stream_options.include_usage),
         priority=body.priority or 0,

@@ -17,6 +17,7 @@ from inference.contracts.routing import DeploymentRoute, WorkerRoute
 from inference.router.config import RouterConfig
 from inference.router.errors import bad_request, unavailable, workers_fault
 from inference.router.openai.embeddings import EmbeddingsAsked, embedding_list, read_embeddings
+from inference.router.openai.feasible import require_inputs
 from inference.router.telling.metrics import Metrics
 from inference.router.telling.windows import Telemetry
 from inference.router.travel.any_worker import AnyWorker
@@ -69,6 +70,7 @@ class EmbeddingEndpoint:
                 "model",
                 "unsupported_endpoint",
             )
+        require_inputs(asked.inputs, deployment)
         tokens = sum(self._estimate(deployment.name, each) for each in asked.inputs)
         async with self._door.admitted(request, key, tokens=tokens) as admission:
             outcome = Outcome(self._telemetry, self._metrics, request_id_of(request), deployment.name, received)

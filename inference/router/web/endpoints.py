@@ -22,8 +22,10 @@ from inference.router.errors import ApiError, internal_error
 from inference.router.openai import openapi, request
 from inference.router.openai.chat_answer import ChatShape
 from inference.router.openai.completion_answer import CompletionShape
+from inference.router.openai.feasible import require_feasible
 from inference.router.openai.request import Asked
 from inference.router.openai.sampling import SEED_BITS
+from inference.router.openai.schemas import Schemas
 from inference.router.table import TableKeeper
 from inference.router.telling.metrics import Metrics
 from inference.router.telling.shared_metrics import SharedMetrics
@@ -83,6 +85,7 @@ class Endpoints:
         metrics: Metrics,
         shared_metrics: SharedMetrics,
         turns: Turns,
+        schemas: Schemas,
     ) -> None:
         self._config = config
         self._door = door
@@ -92,6 +95,7 @@ class Endpoints:
         self._metrics = metrics
         self._shared_metrics = shared_metrics
         self._turns = turns
+        self._schemas = schemas
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -142,10 +146,12 @@ class Endpoints:
         received = time.perf_counter()
         asked = endpoint.read(body)
         deployment = self._door.deployment_of(key, asked.model)
+        require_feasible(asked, deployment)
         sender = _Sender(key.key_id, RANKS[key.priority_class], ttft_deadline_of(request))
         calls = list(_calls(asked, deployment, request_id_of(request), sender))
         tokens = self._tokens(calls) if key.tokens_per_minute is not None else 0
         async with self._door.admitted(request, key, len(calls), tokens) as admission:
+            await self._schemas.require(asked.sampling.grammar, deployment.abilities)
             outlet = self._outlet(request, endpoint, asked)
             parts = [
                 _Part(

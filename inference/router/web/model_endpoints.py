@@ -11,6 +11,7 @@ from inference.contracts.routing import WorkerRoute
 from inference.router.admission.keys import may_call
 from inference.router.choosing.roster import servable
 from inference.router.errors import model_not_found
+from inference.router.openai.feasible import require_layout, require_tokens
 from inference.router.openai.models import model_entry, model_list
 from inference.router.openai.tokens import TextOfTokens, read_detokenize, read_tokenize, token_list
 from inference.router.table import TableKeeper
@@ -55,6 +56,7 @@ class ModelEndpoints:
         key = self._door.key_of(request)
         asked = read_tokenize(await self._door.body_of(request))
         deployment = self._door.deployment_of(key, asked.model)
+        require_layout(asked.prompt, deployment)
         question = TokenizeRequest(
             request_id=request_id_of(request),
             model_name=deployment.model_name,
@@ -75,6 +77,7 @@ class ModelEndpoints:
         key = self._door.key_of(request)
         asked = read_detokenize(await self._door.body_of(request))
         deployment = self._door.deployment_of(key, asked.model)
+        require_tokens(asked.tokens, "tokens", deployment)
         question = DetokenizeRequest(
             request_id=request_id_of(request), model_name=deployment.model_name, token_ids=tuple(asked.tokens)
         )

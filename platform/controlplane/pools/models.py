@@ -200,6 +200,7 @@ class Worker(models.Model):
     transfer_port = models.PositiveIntegerField(null=True)
     fingerprint = models.CharField(max_length=128, blank=True)
     context_length = models.PositiveIntegerField(null=True)
+    abilities = models.JSONField(null=True, help_text="`Abilities`; null: not known.")
     load = models.JSONField(null=True, help_text="`WorkerLoad`; null: not known.")
     log_tail = models.TextField(blank=True)
 

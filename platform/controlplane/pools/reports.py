@@ -41,6 +41,7 @@ _DECISIVE = frozenset(
         "transfer_port",
         "fingerprint",
         "context_length",
+        "abilities",
         "observed_role",
         "refused_role",
     }
@@ -151,6 +152,7 @@ def _columns(seen: WorkerReport, *, applied_all: bool) -> dict[str, Any]:
         "transfer_port": seen.transfer.port if seen.transfer else None,
         "fingerprint": (seen.fingerprint or "")[:128],
         "context_length": seen.context_length,
+        "abilities": None if seen.abilities is None else msgspec.to_builtins(seen.abilities),
         "load": None if seen.load is None else msgspec.to_builtins(seen.load),
         "log_tail": "\n".join(seen.log_tail),
     }

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import redis
 import structlog
 from django.db import transaction
@@ -17,6 +18,7 @@ from controlplane.pools import selectors
 from controlplane.pools.checks.engine import capabilities
 from controlplane.pools.models import Deployment, RoutingTableVersion
 from inference.contracts import codec, names
+from inference.contracts.abilities import Abilities, in_common
 from inference.contracts.reports import Address
 from inference.contracts.routing import DeploymentRoute, RoutingTable, WorkerRoute
 from inference.contracts.states import NodePhase, Role
@@ -27,7 +29,7 @@ log = structlog.get_logger()
 _COLUMNS = (
     *("pk", "incarnation", "pool_id", "pool__role", "pool__deployment_id", "revision__number"),
     *("node_id", "node__phase", "http_host", "http_port", "transfer_host", "transfer_port"),
-    *("fingerprint", "context_length", "load"),
+    *("fingerprint", "context_length", "abilities", "load"),
 )
 
 _Row = Mapping[str, Any]
@@ -58,8 +60,13 @@ def _deployment_route(deployment: Deployment, workers: list[_Row]) -> Deployment
         itl_target_s=deployment.slo_tpot_s,
         policy=deployment.routing,
         embeddings=capabilities(deployment.engine).embeddings,
+        abilities=in_common(_abilities(each) for each in workers),
         workers=tuple(_worker_route(worker) for worker in workers),
     )
+
+
+def _abilities(row: _Row) -> Abilities | None:
+    return None if row["abilities"] is None else msgspec.convert(row["abilities"], Abilities)
 
 
 def _worker_route(row: _Row) -> WorkerRoute:

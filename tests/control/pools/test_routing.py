@@ -9,6 +9,7 @@ from controlplane.core import tables
 from controlplane.pools.models import RoutingTableVersion, Worker
 from controlplane.pools.routing import routing_table_refresh
 from inference.contracts import codec, names
+from inference.contracts.abilities import Abilities
 from inference.contracts.engines import ENGINES, NATIVE, Capabilities
 from inference.contracts.reports import WorkerLoad
 from inference.contracts.routing import DeploymentRoute, RoutingTable
@@ -106,6 +107,21 @@ def test_the_smallest_context_of_the_workers_counts(world: World, live_redis: re
     world.sweep()
 
     assert published().deployments[0].context_length == 1024
+
+
+def test_what_each_worker_can_do_counts_and_one_of_an_earlier_release_says_nothing(
+    world: World, live_redis: redis.Redis
+) -> None:
+    world.node("a")
+    world.deploy(prefill=1, decode=2)
+    world.process("decode-1").abilities = Abilities(vocab_size=90, max_answers=8)
+    world.process("decode-2").abilities = None
+    world.come_up()
+
+    assert published().deployments[0].abilities == Abilities(vocab_size=90, max_answers=8, chat=True)
+    world.process("decode-1").abilities = Abilities(vocab_size=95)
+    world.report()
+    assert published().deployments[0].abilities == Abilities(vocab_size=95, chat=True)
 
 
 def test_workers_of_unlike_fingerprints_are_both_listed(world: World, live_redis: redis.Redis) -> None:

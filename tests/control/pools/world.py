@@ -24,6 +24,7 @@ from controlplane.pools.presenters import deployment_view
 from controlplane.pools.routing import deployment_routes
 from controlplane.pools.services import Resized, Shape
 from inference.contracts import codec, names
+from inference.contracts.abilities import Abilities
 from inference.contracts.reports import Address, DeviceReport, LinkReport, NodeReport, WorkerLoad, WorkerReport
 from inference.contracts.specs import EngineSettings, LinkSpec, NodeSpec, WorkerSpec
 from inference.contracts.states import DeviceKind, NodePhase, Role, WorkerDesired, WorkerPhase
@@ -33,6 +34,7 @@ from tests.control.conftest import OPERATOR, Clock, Outbox
 T = TypeVar("T")
 
 FINGERPRINT = "fingerprint-of-all"
+ABLE = Abilities(vocab_size=100, chat=True)
 IDLE = WorkerLoad(running=0, waiting=0, waiting_tokens=0, kv_blocks_used=0, kv_blocks_total=100)
 
 
@@ -50,6 +52,7 @@ class Process:
     role: Role = Role.UNIFIED
     refuses: str = ""
     refused_role: Role | None = None
+    abilities: Abilities | None = ABLE
 
     def __post_init__(self) -> None:
         self.role = self.spec.role
@@ -67,6 +70,7 @@ class Process:
             transfer=Address(host="10.0.0.1", port=9001) if up else None,
             fingerprint=self.fingerprint if up else None,
             context_length=2048 if up else None,
+            abilities=self.abilities if up else None,
             attempts=self.attempts,
             reason=self.reason,
             log_tail=self.log_tail,

@@ -27,7 +27,7 @@ def ask(text: str = SHORT, **fields: Any) -> dict[str, Any]:
     [
         ({"temperature": 3}, openai.BadRequestError, 400, "invalid_request", "temperature"),
         ({"functions": [{"name": "f"}]}, openai.BadRequestError, 400, "unsupported_parameter", "functions"),
-        ({"max_tokens": 5000}, openai.BadRequestError, 400, "context_length_exceeded", "messages"),
+        ({"max_tokens": 5000}, openai.BadRequestError, 400, "context_length_exceeded", "max_tokens"),
         ({"model": "gpt-9"}, openai.NotFoundError, 404, "model_not_found", "model"),
     ],
 )

@@ -111,7 +111,7 @@ async def test_what_this_engine_can_not_do_is_refused_by_name(served: Bench) -> 
         ({"logit_bias": {"99999999": 1}}, "logit_bias"),
         ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": 7}}}},
          "response_format"),
-        ({"max_tokens": 100_000}, "messages"),
+        ({"max_tokens": 100_000}, "max_tokens"),
     ):  # fmt: skip
         with pytest.raises(openai.BadRequestError) as caught:
             await served.strict.chat.completions.create(**ask(**fields) | fields)

@@ -1,0 +1,1 @@
+"""Structured output, as the native engine follows it and routers judge it beforehand: JSON Schemas for llguidance."""
