@@ -20,11 +20,13 @@ BURST_AT_ONCE, PACED_AT_ONCE = 32, 64
 
 @dataclass(frozen=True)
 class Sample:
-    """requests: answered. wall_s: from the first to the last. cpu_s: of the router meanwhile."""
+    """requests: answered. wall_s: from the first to the last. cpu_s: of the router meanwhile. waited_s: it would have
+    run, and others had its core."""
 
     requests: int
     wall_s: float
     cpu_s: float
+    waited_s: float
 
     @property
     def us_per_token(self) -> float:
@@ -77,9 +79,9 @@ async def sample(front: Front, model: str, requests: int, at_once: int) -> Sampl
         if seen.tokens < TOKENS:
             raise RuntimeError(f"{front.name} gave {seen.tokens} tokens of {TOKENS}")
 
-    before, began = front.cpu_s(), time.perf_counter()
+    ran, waited, began = front.cpu_s(), front.waited_s(), time.perf_counter()
     await side_by_side(requests, at_once, one)
-    taken = Sample(requests, time.perf_counter() - began, front.cpu_s() - before)
+    taken = Sample(requests, time.perf_counter() - began, front.cpu_s() - ran, front.waited_s() - waited)
     callers.close()
     await asyncio.sleep(0.05)  # the connections are closed before the next one's turn
     return taken

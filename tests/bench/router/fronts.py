@@ -57,8 +57,15 @@ class Front:
     def cpu_s(self) -> float:
         """Processor time that it used so far, of all its threads; by the scheduler's own account, which counts in
         nanoseconds where psutil counts in hundredths of a second."""
+        return self._scheduled(0)
+
+    def waited_s(self) -> float:
+        """Time that its threads would have run so far, and others had the core."""
+        return self._scheduled(1)
+
+    def _scheduled(self, column: int) -> float:
         threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
-        return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+        return sum(int(thread.read_text().split()[column]) for thread in threads) / 1e9
 
     def rss_mib(self) -> float:
         return float(self.process.memory_info().rss) / 2**20

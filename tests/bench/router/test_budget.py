@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,10 @@ from tests.bench.router.fronts import DEFAULT, OTHERS_CORE, Front, stub_workers,
 TIMES_VLLM_ROUTER = {"burst": 0.70, "paced": 1.25}
 #: Growth by 30 % is found in spite of what two measurements differ by.
 MAY_GROW = 1.25
+#: Beside others that take turns with them on their core both find cold caches each time, which costs Python more.
+MAY_GROW_BESIDE_OTHERS = 1.75
+
+_BESIDE_OTHERS = 0.3  # of the time that it ran the router waited for its core
 
 _ROUNDS, _REQUESTS = 10, 640
 _TRIES = 2
@@ -55,7 +60,15 @@ def test_a_token_costs_no_more_than_its_budget(fronts: list[Front]) -> None:
                 kept.samples[model].extend(some)
         found = {model: round(times(*samples, model), 2) for model in TIMES_VLLM_ROUTER}
         print(f"what a token costs, in times of what it costs vllm-router: {found}", flush=True)
-        over = [model for model, ratio in found.items() if ratio > MAY_GROW * TIMES_VLLM_ROUTER[model]]
+        may_grow = MAY_GROW_BESIDE_OTHERS if _beside_others(samples[0]) else MAY_GROW
+        over = [model for model, ratio in found.items() if ratio > may_grow * TIMES_VLLM_ROUTER[model]]
         if not over:
             return
-    pytest.fail(f"over budget: {' and '.join(over)}: {found}, to be at most {MAY_GROW} x {TIMES_VLLM_ROUTER}")
+    pytest.fail(f"over budget: {' and '.join(over)}: {found}, to be at most {may_grow} x {TIMES_VLLM_ROUTER}")
+
+
+def _beside_others(router: Costs) -> bool:
+    samples = [sample for some in router.samples.values() for sample in some]
+    waited = statistics.median(sample.waited_s / sample.cpu_s for sample in samples)
+    print(f"the router waited {waited:.0%} of the time that it ran")
+    return waited > _BESIDE_OTHERS
