@@ -1,18 +1,17 @@
-"""Requests that wait while every worker is busy: in which order they go on, and for how long they may wait.
+"""Requests that wait while every worker is busy: for how long they may, how many, and who is called when there is room.
 
-Order: the class of smaller number first. Within a class keys take turns by what they ask for, so that a key with many
-or long requests does not hold up the others (start-time fair queuing: Goyal, Vin, Cheng, SIGCOMM 1996).
+Of classes the higher one, within a class keys in turn (`fair_order.py`), so that a key with many or long requests does
+not hold up the others.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import math
-from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from inference.router.admission.fair_order import Claim, FairOrder, Turn
 from inference.router.errors import ApiError, unavailable
 
 #: Code of what is refused after its wait, or because too many wait.
@@ -21,44 +20,6 @@ BUSY = "busy"
 _LOOKS_EVERY_S = 0.1  # requests of other routers end unseen
 _LONGEST_ADVICE_S = 60
 _LEARNS = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """Who waits. key_id: of the serving key. rank: class; smaller goes first. tokens: what is asked for."""
-
-    key_id: str
-    rank: int = 0
-    tokens: int = 1
-
-
-@dataclass(order=True, slots=True)
-class _Waiting:
-    rank: int
-    start: float
-    number: int
-    key_id: str = field(compare=False)
-    called: asyncio.Event = field(compare=False, default_factory=asyncio.Event)
-
-
-class FairOrder:
-    """Gives each claim its place: (class, virtual start). Virtual time passes as claims are served."""
-
-    def __init__(self) -> None:
-        self._time = 0.0
-        self._ends: dict[str, float] = {}
-
-    def start(self, claim: Claim) -> float:
-        start = max(self._time, self._ends.get(claim.key_id, 0.0))
-        self._ends[claim.key_id] = start + max(1, claim.tokens)
-        return start
-
-    def served(self, start: float) -> None:
-        self._time = max(self._time, start)
-        self._ends = {key: end for key, end in self._ends.items() if end > self._time}
-
-    def forget_all_but(self, keys: Collection[str]) -> None:
-        self._ends = {key: end for key, end in self._ends.items() if key in keys}
 
 
 class WaitingRoom:
@@ -73,22 +34,20 @@ class WaitingRoom:
         self._longest_s = longest_s
         self._retry_after_s = retry_after_s
         self._order = FairOrder()
-        self._waiting: list[_Waiting] = []
-        self._of_key: Counter[str] = Counter()
-        self._numbers = 0
+        self._calls: dict[Turn, asyncio.Event] = {}
         self._freed_at: float | None = None
         self._freed_every_s: float | None = None
         self._look: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._calls)
 
     @property
     def advice_s(self) -> int:
         """Seconds until a request that comes then may find room: those that wait, at the pace in which room came."""
         if self._freed_every_s is None:
             return self._retry_after_s
-        return max(1, min(_LONGEST_ADVICE_S, math.ceil(self._freed_every_s * (len(self._waiting) + 1))))
+        return max(1, min(_LONGEST_ADVICE_S, math.ceil(self._freed_every_s * (len(self._calls) + 1))))
 
     async def wait(self, claim: Claim, patience: Patience) -> None:
         """Until it is this request's turn to try.
@@ -98,21 +57,18 @@ class WaitingRoom:
         """
         self._require_seat(claim)
         loop = asyncio.get_running_loop()
-        mine = self._sit_down(claim, patience)
         patience.since = loop.time() if patience.since is None else patience.since
+        turn = patience.turn = patience.turn or self._order.come(claim)
+        called = self._sit_down(turn)
         try:
             async with asyncio.timeout_at(patience.since + self._longest_s):
-                await mine.called.wait()
+                await called.wait()
         except TimeoutError:
-            if mine.called.is_set():
-                self.has_room()  # called and late at the same time: the call is for the next
+            self._give_up(turn, called)
             raise self._busy("Every worker is busy, and was for as long as a request may wait.") from None
         except asyncio.CancelledError:
-            if mine.called.is_set():
-                self.has_room()
+            self._give_up(turn, called)
             raise
-        finally:
-            self._stand_up(mine)
 
     def freed(self) -> None:
         """A request has given back what it held."""
@@ -126,19 +82,18 @@ class WaitingRoom:
 
     def has_room(self) -> None:
         """Call the next that waits, to try."""
-        for waiting in self._waiting[:1]:
-            heapq.heappop(self._waiting)
-            self._order.served(waiting.start)
-            waiting.called.set()
+        turn = self._order.call()
+        if turn is not None:
+            self._calls.pop(turn).set()
 
     def forget_all_but(self, keys: Collection[str]) -> None:
         """Let go of what all other keys had of their turns; those of them that wait go on waiting."""
         self._order.forget_all_but(keys)
 
     def _require_seat(self, claim: Claim) -> None:
-        if len(self._waiting) >= self._most:
+        if len(self._calls) >= self._most:
             raise self._busy("Every worker is busy, and as many requests wait as may.")
-        if 2 * self._of_key[claim.key_id] >= max(2, self._most):
+        if 2 * self._order.of_key(claim.key_id) >= max(2, self._most):
             raise ApiError(
                 429,
                 "Every worker is busy, and as many requests of this API key wait as may.",
@@ -149,28 +104,22 @@ class WaitingRoom:
     def _busy(self, message: str) -> ApiError:
         return unavailable(message, self.advice_s, BUSY)
 
-    def _sit_down(self, claim: Claim, patience: Patience) -> _Waiting:
-        if patience.start is None:
-            patience.start, patience.number = self._order.start(claim), self._numbers
-            self._numbers += 1
-        mine = _Waiting(claim.rank, patience.start, patience.number, claim.key_id)
-        heapq.heappush(self._waiting, mine)
-        self._of_key[claim.key_id] += 1
+    def _sit_down(self, turn: Turn) -> asyncio.Event:
+        self._order.wait(turn)
+        called = self._calls[turn] = asyncio.Event()
         if self._look is None:
             self._look = asyncio.get_running_loop().call_later(_LOOKS_EVERY_S, self._look_again)
-        return mine
+        return called
 
-    def _stand_up(self, mine: _Waiting) -> None:
-        if not mine.called.is_set():
-            self._waiting.remove(mine)
-            heapq.heapify(self._waiting)
-        self._of_key[mine.key_id] -= 1
-        if not self._of_key[mine.key_id]:
-            del self._of_key[mine.key_id]
+    def _give_up(self, turn: Turn, called: asyncio.Event) -> None:
+        self._order.give_up(turn)
+        self._calls.pop(turn, None)
+        if called.is_set():
+            self.has_room()  # called and late at the same time: the call is for the next
 
     def _look_again(self) -> None:
         self._look = None
-        if self._waiting:
+        if self._calls:
             self.has_room()
             self._look = asyncio.get_running_loop().call_later(_LOOKS_EVERY_S, self._look_again)
 
@@ -180,5 +129,4 @@ class Patience:
     """What a request keeps while it waits and tries in turn: its place, and since when."""
 
     since: float | None = None
-    start: float | None = None
-    number: int = 0
+    turn: Turn | None = None

@@ -13,7 +13,8 @@ from inference.contracts.prompts import Prompt, TokenPrompt
 from inference.contracts.routing import DeploymentRoute
 from inference.contracts.sampling import Sampling
 from inference.contracts.states import FinishReason
-from inference.router.admission.fair_queue import Claim, Patience
+from inference.router.admission.fair_order import Claim
+from inference.router.admission.fair_queue import Patience
 from inference.router.choosing.place import Place
 from inference.router.choosing.prompt_chain import PromptChain
 from inference.router.choosing.standing import WorkerKey

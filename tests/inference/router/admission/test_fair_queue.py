@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from inference.router.admission.fair_queue import Claim, FairOrder, Patience, WaitingRoom
+from inference.router.admission.fair_order import Claim
+from inference.router.admission.fair_queue import Patience, WaitingRoom
 from inference.router.errors import ApiError
 
 
@@ -33,14 +34,6 @@ class Waiting:
             self.room.has_room()
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-
-
-def test_claims_of_one_key_go_one_after_the_other_and_keys_side_by_side() -> None:
-    order = FairOrder()
-    assert [order.start(Claim("a", tokens=10)) for _ in range(3)] == [0, 10, 20]
-    assert order.start(Claim("b", tokens=10)) == 0
-    order.served(20)
-    assert order.start(Claim("c")) == 20, "who comes late has no credit for the time before"
 
 
 async def test_a_key_with_many_requests_does_not_hold_up_another() -> None:
@@ -98,6 +91,38 @@ async def test_who_tries_in_vain_keeps_his_place() -> None:
     assert waiting.called == []
     await waiting.call()
     assert waiting.called == ["second"]
+
+
+async def test_who_leaves_unserved_costs_his_key_no_turn() -> None:
+    """Else a key whose requests time out, or whose clients leave, would wait behind all others for as many turns."""
+    waiting = Waiting()
+    for number in range(50):
+        leaving = await waiting.sit(f"gone-{number}", "unlucky", tokens=100)
+        leaving.cancel()
+        await asyncio.wait({leaving})
+    await waiting.sit("unlucky", "unlucky", tokens=100)
+    for number in range(3):
+        await waiting.sit(f"other-{number}", "other", tokens=100)
+    await waiting.call(4)
+    assert waiting.called[0] == "unlucky"
+
+
+async def test_who_was_called_in_vain_and_leaves_costs_his_key_no_turn_either() -> None:
+    waiting = Waiting()
+    patience = Patience()
+    claim = Claim("unlucky", tokens=1000)
+    first = asyncio.create_task(waiting.room.wait(claim, patience))
+    await asyncio.sleep(0)
+    await waiting.call()
+    await first
+    again = asyncio.create_task(waiting.room.wait(claim, patience))
+    await asyncio.sleep(0)
+    again.cancel()
+    await asyncio.wait({again})
+    for name, key in (("other-0", "other"), ("unlucky", "unlucky"), ("other-1", "other")):
+        await waiting.sit(name, key, tokens=100)
+    await waiting.call(3)
+    assert waiting.called == ["other-0", "unlucky", "other-1"]
 
 
 async def test_only_so_many_may_wait_and_of_one_key_half_of_them() -> None:
