@@ -61,6 +61,12 @@ class Breakers(Generic[K]):
         if known is not None and now >= known.until:
             known.tried_until = now + self._try_s
 
+    def told_nothing(self, key: K) -> None:
+        """A request that went there ended without an outcome (refused as busy, its client left): the next may try."""
+        known = self._open.get(key)
+        if known is not None:
+            known.tried_until = 0.0
+
     def forget_all_but(self, there: Callable[[K], bool], now: float) -> None:
         """Drop those of what is gone, and those that nobody tried again for long."""
         self._open = {

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from inference.contracts.routing import WorkerRoute
-from inference.contracts.states import Role
 from inference.router.choosing.ask import Ask, Barred, Standings
 from inference.router.choosing.looking import NEARLY, fittest, held_by, look, nearly_best, slowness
 from inference.router.choosing.roster import Candidate, Roster
@@ -75,17 +74,3 @@ def _later_s(fit: Sequence[Candidate], handoff: Handoff) -> list[float]:
     seconds = [handoff.tokens * (typical if pace is None else pace) for pace in paces]
     soonest = min(seconds)
     return [0.0 if slowness(each, soonest, _FAST_HANDOFF_S) == 1.0 else each - soonest for each in seconds]
-
-
-def soonest_ttft_s(roster: Roster, standings: Standings, ask: Ask) -> float | None:
-    """The soonest that any worker could give the first token; None when the pace of one that might is unknown."""
-    readers = [candidate for choices in roster.prefill.values() for candidate in choices.workers]
-    readers += [candidate for candidate in roster.answering.workers if candidate.route.role is Role.UNIFIED]
-    soonest: float | None = None
-    for candidate in readers:
-        lacking = max(0, ask.prompt_tokens - ask.held.get(candidate.key, 0))
-        seconds = standings.get(candidate.key, UNKNOWN).predicted_ttft_s(lacking)
-        if seconds is None:
-            return None
-        soonest = seconds if soonest is None else min(soonest, seconds)
-    return soonest

@@ -76,6 +76,7 @@ class Journey:
     ticket: Ticket | None = None
     answered: int = 0
     recompute_on: WorkerKey | None = None
+    chosen: tuple[WorkerKey, ...] = ()
 
     def time_left_s(self) -> float | None:
         """Until the client wants the first token."""

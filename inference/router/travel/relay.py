@@ -22,6 +22,7 @@ from inference.contracts.timings import RequestTiming
 from inference.process.tasks import Background
 from inference.router.admission.fair_queue import BUSY, WaitingRoom
 from inference.router.admission.rooms import Rooms
+from inference.router.choosing.ask import Ask
 from inference.router.choosing.knowledge import Knowledge
 from inference.router.choosing.roster import Roster
 from inference.router.choosing.standing import key_of
@@ -178,6 +179,14 @@ class Relay:
             self.steering.require_in_time(roster, ask, journey.time_left_s())
         answering = self.steering.answering(roster, journey, ask)
         journey.begin_attempt()
+        try:
+            return await self._attempt_at(answering, roster, journey, room, ask)
+        finally:
+            self.steering.attempt_ended(journey)
+
+    async def _attempt_at(
+        self, answering: WorkerRoute, roster: Roster, journey: Journey, room: WaitingRoom, ask: Ask
+    ) -> Answered:
         ticket = await self._reserve(answering, roster.deployment, journey)
         room.has_room()  # there was room for this one, so perhaps for one more
         answered = None

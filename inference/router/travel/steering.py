@@ -17,8 +17,9 @@ from inference.contracts.states import PrefillPath
 from inference.router.choosing.ask import Ask, Barred
 from inference.router.choosing.knowledge import Knowledge
 from inference.router.choosing.pick_decode import pick_decode
-from inference.router.choosing.pick_prefill import Handoff, pick_prefill, soonest_ttft_s
+from inference.router.choosing.pick_prefill import Handoff, pick_prefill
 from inference.router.choosing.roster import Roster, what_is_missing
+from inference.router.choosing.soonest import soonest_ttft_s
 from inference.router.choosing.split import decide_split, local_threshold
 from inference.router.choosing.standing import key_of
 from inference.router.errors import too_late
@@ -46,12 +47,14 @@ class Steering:
         tried = journey.tried
         again = roster.answering.by_key.get(journey.recompute_on) if journey.recompute_on else None
         if again is not None and again.key not in tried.workers:
+            journey.chosen = (again.key,)
             return again.route
         now = time.monotonic()
         barred = Barred(self._knowledge.suspects(now) | tried.doubtful, tried.workers)
         chosen = pick_decode(roster, self._standings, ask, barred, self._rng)
         if chosen is None:
             raise NoWorker(what_is_missing(roster.deployment))
+        journey.chosen = (key_of(chosen),)
         self._knowledge.workers.chosen(key_of(chosen), now)
         return chosen
 
@@ -88,6 +91,7 @@ class Steering:
         elsewhere = self._standings[theirs]
         if decide_split(answering, uncached, threshold, here, elsewhere, lacking) is PrefillPath.LOCAL:
             return None
+        journey.chosen = (mine, theirs)
         self._knowledge.workers.chosen(theirs, now)
         self._knowledge.pairs.chosen((mine, theirs), now)
         return chosen
@@ -155,6 +159,15 @@ class Steering:
         """One of the answers that are written there."""
         standing = self._standings[key_of(worker)]
         standing.writing.add(seconds, tokens, standing.running)
+
+    def attempt_ended(self, journey: Journey) -> None:
+        """A fault is told after this. What came to neither success nor fault, since a worker was busy or the client
+        left, was no trial of an open breaker."""
+        for worker in journey.chosen:
+            self._knowledge.workers.told_nothing(worker)
+        if len(journey.chosen) > 1:
+            answering, prefill = journey.chosen
+            self._knowledge.pairs.told_nothing((answering, prefill))
 
     def failed(self, failure: AttemptFailed) -> None:
         """A fault, not a refusal or a busy answer."""

@@ -434,6 +434,23 @@ async def test_load_spreads_evenly_after_much_went_wrong(bench: Bench) -> None:
     await bench.at_rest()
 
 
+async def test_a_worker_that_was_busy_when_it_was_tried_again_is_tried_by_the_next_request(bench: Bench) -> None:
+    """Busy is no fault and no success: nobody waits until the trial would have told something."""
+    first, _ = bench.worker(Role.UNIFIED), bench.worker(Role.UNIFIED)
+    bench.deadlines = PATIENT
+    await bench.start(suspect_s=0.01, suspect_most_s=0.01)
+    fault = first.missteps["reserve"] = Misstep("crash", times=1)
+    for number in range(100):
+        if fault.times:
+            assert (await bench.chat(f"{number} {SHORT}"))[0] == 200
+    assert not fault.times
+    first.missteps["reserve"] = Misstep("refuse", code=ErrorCode.KV_FULL)
+    first.calls.clear()
+    for number in range(40):
+        assert (await bench.chat(f"{number} {SHORT}"))[0] == 200
+    assert first.calls["reserve"] > 1
+
+
 async def test_no_worker_is_called_without_the_clusters_token(bench: Bench) -> None:
     worker = bench.worker(Role.UNIFIED)
     await bench.start()

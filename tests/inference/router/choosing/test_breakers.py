@@ -55,6 +55,18 @@ def test_a_trial_that_fails_opens_it_again_and_one_without_outcome_is_repeated()
     assert workers.avoided(47.0) == frozenset()
 
 
+def test_a_trial_that_ended_without_an_outcome_leaves_the_trying_to_the_next() -> None:
+    workers = breakers()
+    workers.failed(A, 0.0)
+    workers.told_nothing(A)
+    assert workers.avoided(4.0) == {A}, "it is open all the same"
+    workers.chosen(A, 6.0)
+    workers.told_nothing(A)
+    assert workers.avoided(6.0) == frozenset()
+    workers.chosen(A, 6.0)
+    assert workers.avoided(6.0) == {A}
+
+
 def test_a_success_makes_the_next_fault_a_first_one() -> None:
     workers = breakers()
     workers.failed(A, 0.0)

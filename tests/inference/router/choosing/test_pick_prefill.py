@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from inference.contracts.states import Role
 from inference.router.choosing.ask import Ask
-from inference.router.choosing.pick_prefill import Handoff, soonest_ttft_s
+from inference.router.choosing.pick_prefill import Handoff
 from inference.router.choosing.roster import roster_of
 from inference.router.choosing.standing import Pace, Standing
-from tests.inference.router.choosing.crew import D1, P, Q, by_key, deployment, paced, prefilling, worker
+from tests.inference.router.choosing.crew import P, Q, deployment, paced, prefilling, worker
 
 
 def test_only_equal_fingerprints_pair() -> None:
@@ -93,15 +91,3 @@ def test_a_prefill_worker_out_of_sight_is_the_last_resort() -> None:
     assert prefilling([P, unseen], busy, suspects={"p"}) == "p"
     assert prefilling([P, unseen], busy, suspects={"p"}, excluded={"p"}) == "unseen"
     assert prefilling([unseen], busy, suspects={"p"}) == "unseen"
-
-
-def test_the_soonest_first_token_is_predicted_from_backlog_and_pace() -> None:
-    roster = roster_of(deployment(P, Q, D1))
-    standings = {
-        "p": paced(Standing(backlog_tokens=900), reading=0.001),
-        "q": paced(Standing(backlog_tokens=100), reading=0.002),
-    }
-    assert soonest_ttft_s(roster, by_key(standings), Ask(100)) == pytest.approx(0.4)
-    held = Ask(1000, held={("p", "1"): 1000})
-    assert soonest_ttft_s(roster, by_key(standings), held) == pytest.approx(0.9)
-    assert soonest_ttft_s(roster, by_key({"p": standings["p"]}), Ask(100)) is None, "nobody knows what q can do"
