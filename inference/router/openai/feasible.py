@@ -19,6 +19,10 @@ def require_feasible(asked: Asked, deployment: DeploymentRoute) -> None:
     most, n = deployment.abilities.max_answers, asked.sampling.n
     if most is not None and n > most:
         raise bad_request(f"n is {n}: {most} answers at a time are the most that this model writes.", "n")
+    least, limit = asked.sampling.min_tokens, deployment.default_max_tokens
+    if asked.max_tokens is None and least > limit:
+        text = f"min_tokens is {least}: where no limit is named, answers have {limit} tokens at most."
+        raise bad_request(text, "min_tokens")
     for prompt in asked.prompts:
         require_layout(prompt, deployment)
         _require_known(prompt, "prompt", deployment)

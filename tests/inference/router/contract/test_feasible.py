@@ -28,7 +28,7 @@ def tool(**more: Any) -> dict[str, Any]:
 
 
 async def started(bench: Bench, abilities: Abilities = ABLE) -> Bench:
-    """Its context is 1000 tokens."""
+    """Its context is 1000 tokens; 64 has an answer where no limit is named."""
     bench.pair()
     await bench.start()
     deployment = msgspec.structs.replace(bench.router.tables.deployments[0], abilities=abilities, embeddings=True)
@@ -53,6 +53,7 @@ OF_CHATS: list[tuple[dict[str, Any], str, str]] = [
     ({"n": 5}, "invalid_request", "n"),
     ({"max_tokens": 1000}, "context_length_exceeded", "max_tokens"),
     ({"max_completion_tokens": 1000}, "context_length_exceeded", "max_completion_tokens"),
+    ({"min_tokens": 65}, "invalid_request", "min_tokens"),
     (formatted({"type": 7}), "invalid_request", "response_format"),
     (formatted(IMPOSSIBLE), "invalid_request", "response_format"),
     (tool(strict=True), "invalid_request", "tools"),
@@ -121,6 +122,8 @@ async def test_what_the_deployment_can_do_just_so_is_asked_of_its_workers(bench:
     for fields in (
         {"logit_bias": {"299": 1}},
         {"n": 4},
+        {"min_tokens": 64},
+        {"min_tokens": 65, "max_tokens": 65},
         {"max_tokens": 999 - len(SHORT)},
         formatted({"type": "array", "items": {"type": "integer"}}),
         tool(),
