@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from aiohttp import web
 
 from inference.contracts.abilities import in_common
 from inference.contracts.reports import Address, WorkerLoad
@@ -208,6 +211,10 @@ async def stub_fleet(
 
 async def _cut(server: WorkerServer) -> None:
     runner = server.runner
+    loop = asyncio.get_running_loop()
+    for listening in (sock for site in runner.sites for sock in _listening(site)):
+        loop.remove_reader(listening.fileno())
+    await asyncio.sleep(0)  # asyncio loses, unclosed, what it has accepted in this turn where the server closes in it
     for site in list(runner.sites):
         await site.stop()
     for connection in runner.server.connections if runner.server else ():
@@ -215,3 +222,8 @@ async def _cut(server: WorkerServer) -> None:
             connection.transport.abort()
     await server.worker.close()
     await runner.cleanup()
+
+
+def _listening(site: web.BaseSite) -> Sequence[socket.socket]:
+    listener = site._server
+    return listener.sockets if isinstance(listener, asyncio.Server) else ()
