@@ -38,6 +38,7 @@ class Turns:
     """
 
     def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._readers: deque[Reader] = deque()
         self._writers: deque[Writer] = deque()
         self._called = False
@@ -45,20 +46,18 @@ class Turns:
     def wait_to_read(self, reader: Reader) -> None:
         """Have `reader` read, soon. Waiting twice, it has two turns."""
         self._readers.append(reader)
-        self._call()
+        if not self._called:
+            self._called = True
+            self._loop.call_soon(self._some)
 
     def wait_to_write(self, writer: Writer) -> None:
         """Have `writer` write, soon. Waiting twice, it has two turns."""
         self._writers.append(writer)
-        self._call()
-
-    def _call(self) -> None:
         if not self._called:
             self._called = True
-            asyncio.get_running_loop().call_soon(self._some)
+            self._loop.call_soon(self._some)
 
     def _some(self) -> None:
-        self._called = False
         readers, writers = self._readers, self._writers
         try:
             for _ in range(_turns_of(readers, _READ)):
@@ -67,8 +66,9 @@ class Turns:
                 for _ in range(_turns_of(writers, _WRITE)):
                     writers.popleft().write_now()
         finally:
-            if readers or writers:
-                self._call()
+            self._called = bool(readers or writers)
+            if self._called:
+                self._loop.call_soon(self._some)
 
 
 def _turns_of(waiting: Sized, few: int) -> int:

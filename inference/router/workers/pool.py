@@ -48,7 +48,8 @@ class Pool:
             address.port,
             ssl=self._tls,
         )
-        self._open.add(connection)
+        if connection.open:  # it may have been lost already, and told so
+            self._open.add(connection)
         return connection
 
     def close(self) -> None:
