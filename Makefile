@@ -93,7 +93,7 @@ bench: bench-engine bench-router bench-control  ## all figures of this machine, 
 bench-engine: install $(TEST_MODEL)/config.json  ## engine and hand-off beside their peers (12 minutes): [ROWS=decode,prefill,...]
 	$(BIN)/python -m tests.bench.engine $(if $(ROWS),--rows $(ROWS))
 
-bench-router: install  ## the router beside vllm-router (nine minutes): [ROWS=cost,latency,picking,memory]
+bench-router: install  ## the router beside vllm-router (six minutes): [ROWS=cost,latency,picking,memory]
 	$(BIN)/python -m tests.bench.router $(if $(ROWS),--rows $(ROWS))
 
 bench-control: install  ## the control plane under a simulated fleet of 1,000 nodes (ten minutes)
