@@ -13,6 +13,7 @@ import structlog
 from inference.contracts.errors import ErrorCode, TandemError
 from inference.contracts.states import KVTransport
 from inference.engine.interface import EngineInfo
+from inference.process.listener import Listener
 from inference.transfer import wire
 from inference.transfer.base import KVStore, TransferCounters, TransferLimits
 from inference.transfer.fills import Fills
@@ -45,24 +46,21 @@ class KVReceiver:
         self._fills = Fills(engine, tickets, counters)
         self._counters = counters
         self._limits = limits
-        self._listener: socket.socket | None = None
+        self._listener: Listener | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self, host: str, port: int = 0) -> int:
         """Bind and start receiving into the ticket table; the bound port."""
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        self._listener = socket.create_server((host, port), family=found[0][0], backlog=128)
-        self._listener.setblocking(False)
-        self._spawn(self._accept(self._listener))
-        return int(self._listener.getsockname()[1])
+        self._listener = await Listener.bind(host, port, self._take)
+        return self._listener.port
 
     async def close(self) -> None:
         """Stop listening and end all connections, which aborts open fills."""
+        if self._listener is not None:
+            self._listener.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._listener is not None:
-            self._listener.close()
 
     def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -70,20 +68,12 @@ class KVReceiver:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _accept(self, listener: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                sock, peer = await loop.sock_accept(listener)
-            except OSError as error:  # out of file descriptors, or the peer is gone again
-                log.warning("kv transfer: accept failed", error=str(error))
-                await asyncio.sleep(0.1)
-                continue
-            if len(self._tasks) > self._limits.connections:
-                self._counters.fail("receiver", ErrorCode.QUEUE_FULL)
-                sock.close()
-            else:
-                self._begin(Link(sock), peer[0])
+    def _take(self, sock: socket.socket, host: str) -> None:
+        if len(self._tasks) >= self._limits.connections:
+            self._counters.fail("receiver", ErrorCode.QUEUE_FULL)
+            sock.close()
+        else:
+            self._begin(Link(sock), host)
 
     def _begin(self, link: Link, host: str) -> None:
         """Serve a connection, and close it even if it is ended before that has begun."""

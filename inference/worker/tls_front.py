@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Coroutine
 
 import structlog
 from aiohttp import web
@@ -13,6 +12,7 @@ from aiohttp import web
 from inference.contracts.codec import encode
 from inference.contracts.errors import ErrorCode, http_status
 from inference.contracts.generation import WorkerError
+from inference.process.listener import Listener
 from inference.process.tls import TLS_ONLY, speaks_tls
 
 #: A caller is known, or refused, within so many seconds.
@@ -33,54 +33,39 @@ class TlsFront:
     def __init__(self, server: web.Server, tls: ssl.SSLContext) -> None:
         self._server = server
         self._tls = tls
-        self._listener: socket.socket | None = None
+        self._listener: Listener | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self, host: str) -> int:
         """Bind a free port of `host`; which one."""
-        found = await asyncio.get_running_loop().getaddrinfo(host, 0, type=socket.SOCK_STREAM)
-        self._listener = socket.create_server((host, 0), family=found[0][0], backlog=128)
-        self._listener.setblocking(False)
-        self._spawn(self._accept(self._listener))
-        return int(self._listener.getsockname()[1])
+        self._listener = await Listener.bind(host, 0, self._take)
+        return self._listener.port
 
     async def close(self) -> None:
         """Take no more connections; those that `server` has are its own."""
+        if self._listener is not None:
+            self._listener.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._listener is not None:
-            self._listener.close()
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def _take(self, sock: socket.socket, peer: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._admit(sock, peer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda ended: sock.close() if ended.cancelled() else None)  # even before it began
 
-    async def _accept(self, listener: socket.socket) -> None:
-        while True:
-            try:
-                sock, _ = await asyncio.get_running_loop().sock_accept(listener)
-            except OSError as error:  # out of file descriptors, or the peer is gone again
-                log.warning("accept failed", error=str(error))
-                await asyncio.sleep(0.1)
-                continue
-            self._spawn(self._admit(sock))
-
-    async def _admit(self, sock: socket.socket) -> None:
+    async def _admit(self, sock: socket.socket, peer: str) -> None:
         try:
             async with asyncio.timeout(_OPEN_S):
                 if not await speaks_tls(sock):
-                    log.warning("call refused: not over TLS", peer=sock.getpeername()[0])
+                    log.warning("call refused: not over TLS", peer=peer)
                     return await _refuse(sock)
                 loop = asyncio.get_running_loop()
                 await loop.connect_accepted_socket(self._server, sock, ssl=self._tls)
         except OSError as error:  # the caller left, is silent, or does not trust us
             log.info("no TLS with a caller", reason=str(error) or type(error).__name__)
             sock.close()
-        except asyncio.CancelledError:
-            sock.close()
-            raise
 
 
 async def _refuse(sock: socket.socket) -> None:
